@@ -34,8 +34,8 @@ native: ## the static program build/tmflow-native, which runs the native driver 
 quick: setup ## the study at reduced size: build, train, store, draw, report (minutes, mostly the build)
 	@$(BIN)/tmflow study run --scale quick
 
-study: setup ## the complete study of config.yaml
-	@$(BIN)/tmflow study run --scale full
+study: setup ## the complete study of config.yaml; HOURS=8: with further rounds for open claims until 8 hours have passed
+	@$(BIN)/tmflow study run --scale full $(if $(HOURS),--hours "$(HOURS)")
 
 # One test process for every two processors, because many tests start several processes; but at least two, because most tests wait for
 # one process at a time. A process that has finished its tests takes over tests of another.

@@ -8,6 +8,7 @@ thousands of points; the tests compare the results.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -248,11 +249,47 @@ def rounds_to_decide(
         return None  # on a bound
     rounds = np.arange(n, at_most + 1)
     if low < mean < high:
-        chance = 1 - sum(_chance_to_miss(bound - mean, spread, rounds, confidence) for bound in (low, high))
+        chance = _chance_inside(mean, spread, low, high, rounds, confidence)
     else:
         chance = 1 - _chance_to_miss((low if mean <= low else high) - mean, spread, rounds, confidence)
     decided = rounds[chance >= power]
     return int(decided[0]) if decided.size else None
+
+
+def rounds_to_be_inside(
+    mean: float,
+    spread: float,
+    low: float,
+    high: float,
+    confidence: float,
+    power: float,
+    *,
+    least: int = 2,
+    at_most: int = MANY_ROUNDS,
+) -> int | None:
+    """The fewest rounds, at least `least`, whose interval of the mean is inside (low, high) with this probability.
+
+    `mean`, inside the range, and `spread`, the standard deviation of a round's value, are assumed to be true; all are
+    in the unit of the test (logs for ratios). None if more than `at_most` rounds are needed. Source: that of
+    `rounds_to_decide`.
+    """
+    if spread == 0:
+        return least
+    allowed = range(least, at_most + 1)
+
+    def suffices(rounds: int) -> bool:
+        return bool(_chance_inside(mean, spread, low, high, np.array([rounds]), confidence)[0] >= power)
+
+    place = bisect_left(allowed, True, key=suffices)  # the chance grows with the rounds
+    return allowed[place] if place < len(allowed) else None
+
+
+def _chance_inside(
+    mean: float, spread: float, low: float, high: float, rounds: NDArray[np.int64], confidence: float
+) -> NDArray[np.float64]:
+    """The least probability that the interval of so many rounds is inside (low, high), where the mean is."""
+    low_missed, high_missed = (_chance_to_miss(bound - mean, spread, rounds, confidence) for bound in (low, high))
+    return 1 - low_missed - high_missed
 
 
 def _chance_to_miss(
@@ -263,7 +300,7 @@ def _chance_to_miss(
         return np.zeros(len(rounds))
     quantile = stdtrit(rounds - 1, (1 + confidence) / 2)
     chance: NDArray[np.float64] = nctdtr(rounds - 1, abs(distance) / spread * np.sqrt(rounds), quantile)
-    return chance
+    return np.where(np.isnan(chance), 0.0, chance)  # SciPy gives NaN for some chances below 1e-60
 
 
 def log_ratios(numerator: ArrayLike, denominator: ArrayLike) -> NDArray[np.float64]:

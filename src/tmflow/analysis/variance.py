@@ -134,6 +134,17 @@ def _additive(logs: Floats, point: Numbers, round_: Numbers) -> Components | Non
     return Components("residuals", _root(between), math.sqrt(residual))
 
 
+def trial_noise(values: Floats, point: Numbers, round_: Numbers) -> tuple[float, float]:
+    """The standard deviation between trials of a point in a round, and the mean of 1 / repeats.
+
+    The first is 0 if there are no repeats, because then nothing shows it. It is pooled over points and rounds.
+    """
+    cells = pd.factorize(pd.MultiIndex.from_arrays([point, round_]))[0]
+    sizes = np.bincount(cells)
+    free = len(values) - len(sizes)
+    return math.sqrt(_squares(values, cells) / free) if free else 0.0, float((1 / sizes).mean())
+
+
 def paired_log_ratios(runs: pd.DataFrame) -> pd.DataFrame:
     """log_ratio, point, round: each timed trial against that of the first variant, in the usual order of variants."""
     named = runs.assign(variant=variants(runs), log=np.log(runs["loop_s"].to_numpy(dtype=float)))

@@ -50,14 +50,14 @@ class Statement:
 
     def interval(self, confidence: float = CONFIDENCE) -> Interval:
         """The interval of the mean, in the unit of the values and within their range."""
-        mean = mean_interval(self._scaled(), confidence)
+        mean = mean_interval(self.scaled(), confidence)
         if self.unit == "fraction":
             return within_differences(mean) if self.difference else within_shares(mean)
         return of_logs(mean)
 
     def holds(self) -> bool:
         """Whether the mean is significantly inside the range."""
-        interval = self.interval(self._to_hold())
+        interval = self.interval(self.confidence_to_hold())
         return self.low < interval.low and interval.high < self.high
 
     def fails(self, among: int = 1) -> bool:
@@ -70,27 +70,34 @@ class Statement:
 
         None if above a thousand.
         """
-        confidence = self._to_hold() if self.margin() > 0 else self._to_fail(among)
-        return rounds_to_decide(self._scaled(), self._scale(self.low), self._scale(self.high), confidence, power)
+        confidence = self.confidence_to_hold() if self.margin() > 0 else self._to_fail(among)
+        return rounds_to_decide(self.scaled(), *self.limits(), confidence, power)
 
     def range(self) -> tuple[float | None, float | None]:
         """The claimed range; None for a missing bound."""
-        low, high = self._scale(self.low), self._scale(self.high)
+        low, high = self.limits()
         return (None if math.isinf(low) else self.low), (None if math.isinf(high) else self.high)
 
     def margin(self) -> float:
         """The distance of the mean inside the range, on the scale of the test; negative outside."""
-        mean = float(self._scaled().mean())
-        return min(mean - self._scale(self.low), self._scale(self.high) - mean)
+        mean = float(self.scaled().mean())
+        low, high = self.limits()
+        return min(mean - low, high - mean)
 
-    def _to_hold(self) -> float:
+    def limits(self) -> tuple[float, float]:
+        """The claimed range on the scale of the test: the logs of a ratio's bounds; infinite for a missing bound."""
+        return self._scale(self.low), self._scale(self.high)
+
+    def scaled(self) -> Values:
+        """The values on the scale of the test: the logs of ratios."""
+        return np.log(self.values) if self.unit == "ratio" else self.values
+
+    def confidence_to_hold(self) -> float:
+        """The confidence of the interval that must lie in the range."""
         return 1 - (1 - TOST_CONFIDENCE) / self.chosen_of
 
     def _to_fail(self, among: int) -> float:
         return 1 - (1 - CONFIDENCE) / (self.chosen_of * among)
-
-    def _scaled(self) -> Values:
-        return np.log(self.values) if self.unit == "ratio" else self.values
 
     def _scale(self, bound: float) -> float:
         if self.unit == "fraction" or math.isinf(bound):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from tmflow.base.paths import project_root, results_dir
 from tmflow.base.text import several
-from tmflow.cli.options import JsonOption, print_result
+from tmflow.cli.options import JsonOption, database, print_result
 from tmflow.study.campaign import latest_scale
 from tmflow.study.config import Scale, load_study
 from tmflow.study.plan import Plan
@@ -31,9 +32,25 @@ def make_plan(scale: Scale | None) -> Plan:
 def plan(
     scale: ScaleOption = None,
     as_json: JsonOption = False,
+    power: Annotated[
+        float | None,
+        typer.Option(
+            help="Plan claims instead: the rounds that decide each with this probability, above 0 and below 1."
+        ),
+    ] = None,
+    noise_rounds: Annotated[
+        float | None,
+        typer.Option(help="With --power: guess how much a round varies the time of a point; 0.02 is 2 %."),
+    ] = None,
+    noise_trials: Annotated[
+        float | None, typer.Option(help="With --power: guess how much the times of trials of a round vary.")
+    ] = None,
     native: Annotated[Path | None, typer.Option(hidden=True, help="Write the static program's plan there.")] = None,
 ) -> None:
     """List the experiments, their trials, and their estimated durations, from similar past runs if there are any."""
+    if power is not None or noise_rounds is not None or noise_trials is not None:
+        _plan_claims(scale, power, noise_rounds, noise_trials, as_json)
+        return
     if native:
         from tmflow.study import native_plan
 
@@ -56,6 +73,39 @@ def plan(
         minutes = sum(study_plan.estimated_s(name) for name in first) / 60
         lines.append(f"Measured before all others: {', '.join(first)}; {minutes:.0f} minutes.")
     print_result(as_json, rows, lines)
+
+
+def _plan_claims(
+    scale: Scale | None, power: float | None, noise_rounds: float | None, noise_trials: float | None, as_json: bool
+) -> None:
+    """Print the rounds that decide each claim with this power. Raises BadInput for options that make no plan."""
+    from tmflow.base.errors import BadInput
+    from tmflow.claims import power_plan
+
+    if power is None:
+        raise BadInput("--noise-rounds and --noise-trials are for a plan of claims: give --power with them.")
+    if not 0 < power < 1:  # also false for nan
+        raise BadInput(f"--power is {power:g}, but must be above 0 and below 1, for example 0.8.")
+    if scale == "quick":
+        raise BadInput("--power plans claims, and quick runs decide none: give --scale full, or no --scale.")
+    guess = _noise_guess(noise_rounds, noise_trials)
+    result = power_plan.plan_here(make_plan("full"), database(), power, guess)
+    document = {"power": power, "noise_guess": guess, "claims": [one.as_json() for one in result]}
+    print_result(as_json, document, power_plan.as_text(result, power, guess))
+
+
+def _noise_guess(rounds: float | None, trials: float | None) -> tuple[float, float] | None:
+    """The guessed noise, or None without a guess. Raises BadInput for one of the two, or one that is no noise."""
+    from tmflow.base.errors import BadInput
+
+    if rounds is None and trials is None:
+        return None
+    if rounds is None or trials is None:
+        raise BadInput("--noise-rounds and --noise-trials belong together: give both; 0.02 is 2 % of the time.")
+    for name, value in (("--noise-rounds", rounds), ("--noise-trials", trials)):
+        if not 0 <= value < 1:
+            raise BadInput(f"{name} is {value:g}, but must be a share of the time, from 0 to below 1; 0.02 is 2 %.")
+    return rounds, trials
 
 
 @app.command()
@@ -99,14 +149,14 @@ def noise(
     from tmflow.store import queries
     from tmflow.store.run_filter import RunFilter
 
-    database = reader()
-    platforms = sorted(set(queries.counts(database)["platform"]))
+    source = reader()
+    platforms = sorted(set(queries.counts(source)["platform"]))
     if platform is not None and platform not in platforms:
         raise unknown("platform", platform, platforms)
     only = RunFilter(
         scales=[scale or "full"], platforms=None if platform is None else [platform], newest_definitions=True
     )
-    table = variance.by_experiment(queries.runs(database, only))
+    table = variance.by_experiment(queries.runs(source, only))
     if not (table or as_json):
         raise BadInput("the database has no measured point with two rounds or more, so nothing shows its noise.")
     print_result(as_json, [variance.as_json(key, of) for key, of in table.items()], variance.as_text(table))
@@ -120,6 +170,10 @@ def run(
     ] = None,
     scale: ScaleOption = None,
     fresh: Annotated[bool, typer.Option(help="Measure everything again; existing run files are set aside.")] = False,
+    hours: Annotated[
+        float | None,
+        typer.Option(help="After the planned rounds, add rounds for claims until about so many hours have passed."),
+    ] = None,
 ) -> None:
     """Run the missing parts of the study or of some experiments: build, train, store, draw, report.
 
@@ -127,7 +181,18 @@ def run(
     """
     from tmflow.workflow import run as pipeline
 
-    pipeline.run(make_plan(scale or "full"), arguments or [], fresh=fresh)
+    if hours is not None:
+        _check_hours(hours, scale)
+    pipeline.run(make_plan(scale or "full"), arguments or [], fresh=fresh, hours=hours)
+
+
+def _check_hours(hours: float, scale: Scale | None) -> None:
+    from tmflow.base.errors import BadInput
+
+    if not 0 < hours < math.inf:  # also false for nan
+        raise BadInput(f"--hours is {hours:g}, but must be a number of hours above 0, for example 8.")
+    if scale == "quick":
+        raise BadInput("--hours adds rounds for claims, and quick runs decide none: give --scale full, or no --scale.")
 
 
 @app.command()

@@ -40,6 +40,9 @@ class Campaign(BaseModel):
     platform_sha256: str
     finished: bool = False
     rounds: dict[str, int] = Field({}, description="by experiment/definition, where rounds were added")
+    claim_rounds: dict[str, int] = Field(
+        {}, description="the same, where --hours added rounds, which rounds_at_most does not limit"
+    )
     invocations: list[Invocation] = []
 
     @property
@@ -70,9 +73,13 @@ def current(results: Path, scale: Scale) -> Campaign:
     campaign = load(results, scale)
     platform = platform_sha256(platform_facts())
     if campaign is None or campaign.finished or campaign.platform_sha256 != platform:
-        rounds = campaign.rounds if campaign else {}  # added rounds stay part of the study
         campaign = Campaign(
-            uid=str(uuid.uuid4()), created_at_utc=utc_now(), scale=scale, platform_sha256=platform, rounds=rounds
+            uid=str(uuid.uuid4()),
+            created_at_utc=utc_now(),
+            scale=scale,
+            platform_sha256=platform,
+            rounds=campaign.rounds if campaign else {},  # added rounds stay part of the study
+            claim_rounds=campaign.claim_rounds if campaign else {},
         )
         save(results, campaign)
     return campaign

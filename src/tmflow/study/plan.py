@@ -63,17 +63,25 @@ class Plan:
 
     def rounds(self, experiment: str) -> int:
         """The number of rounds of the experiment, including rounds that were added."""
-        latest = campaign.load(self.results, self.scale)
-        allotted = latest.rounds.get(self._path(experiment), 0) if latest else 0
-        return max(self.study.rounds_of(experiment, self.scale), min(allotted, self.rounds_at_most(experiment)))
+        planned = self.study.rounds_of(experiment, self.scale)
+        if (latest := campaign.load(self.results, self.scale)) is None:
+            return planned
+        path = self._path(experiment)
+        adaptive = min(latest.rounds.get(path, 0), self.rounds_at_most(experiment))
+        return max(planned, adaptive, latest.claim_rounds.get(path, 0))
 
     def allot(self, its_campaign: campaign.Campaign, rounds: Mapping[str, int]) -> None:
         """Store the number of rounds of these experiments in the campaign."""
         its_campaign.rounds |= {self._path(name): number for name, number in rounds.items()}
         campaign.save(self.results, its_campaign)
 
+    def allot_to_claims(self, its_campaign: campaign.Campaign, rounds: Mapping[str, int]) -> None:
+        """Store the number of rounds of these experiments, without a limit, in the campaign."""
+        its_campaign.claim_rounds |= {self._path(name): number for name, number in rounds.items()}
+        campaign.save(self.results, its_campaign)
+
     def rounds_at_most(self, experiment: str) -> int:
-        """The most rounds that the experiment may get."""
+        """The most rounds that the experiment gets while an interval is too wide."""
         return self.study.rounds_at_most_of(experiment, self.scale)
 
     def run_files(self, experiment: str) -> list[Path]:

@@ -29,6 +29,7 @@ from tmflow.workflow.closing_message import print_closing, stopped
 from tmflow.workflow.locking import machine_lock, results_lock
 from tmflow.workflow.progress import Progress, build_log, snakemake_log, watch, watch_until
 from tmflow.workflow.request import Request, parse_request
+from tmflow.workflow.spare_time import SpareTime
 from tmflow.workflow.stored_rounds import already_stored, complete_rounds, store_complete_rounds
 
 # The second option ends the list of names of the first one, so that it does not include targets that follow.
@@ -39,10 +40,11 @@ FOLDERS = ("build", "data", "figures", "ingested", "logs", "notebooks", "tables"
 SHOWN = 8000  # characters from the end of Snakemake's log
 
 
-def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> None:
+def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False, hours: float | None = None) -> None:
     """Run the missing part of the study, then make the report; a measured round is never measured again.
 
-    `fresh` first moves the existing run files to the archive. Raises BadInput for an unknown experiment, and for
+    `fresh` first moves the existing run files to the archive. `hours`: after the planned rounds, claims that need more
+    of them get some, until about so many hours after the call. Raises BadInput for an unknown experiment, and for
     problems that would otherwise appear after hours: no compiler, no TensorFlow for a session, an altered file of
     MNIST, a folder that cannot be written, an unusable database, a machine that another study holds. Raises Stopped on
     ctrl-C and SIGTERM, after all child processes have ended; processes of an earlier study continue.
@@ -50,11 +52,14 @@ def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> No
     request = parse_request(plan, arguments)
     if fresh and not request.is_whole_study:
         raise BadInput("--fresh measures the whole study again: name no experiment or file with it.")
+    if hours is not None and request.targets:
+        raise BadInput("--hours adds rounds to the whole study or to named experiments: name no file or rule with it.")
     database = engine.url_from_env(plan.results / "study.db")
     _check_before(plan, database)
     if request.is_dry_run:
         _snakemake(plan, request.arguments(plan))
         return
+    spare_time = None if hours is None else SpareTime(plan, request, database, hours)
 
     def watch_others(ended: Callable[[float], bool]) -> None:
         watch_until(ended, Progress(plan, request.sources(plan)))
@@ -65,7 +70,7 @@ def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> No
             results_lock(plan.results, watch_others) as lock,
         ):
             try:
-                _run(plan, request, database, (machine, lock), fresh=fresh)
+                _run(plan, request, database, (machine, lock), fresh=fresh, spare_time=spare_time)
             except (KeyboardInterrupt, SystemExit, PipelineFailed):
                 store_complete_rounds(plan)
                 raise
@@ -73,7 +78,15 @@ def run(plan: Plan, arguments: Sequence[str] = (), *, fresh: bool = False) -> No
         raise Stopped(stopped(plan, request, database), stop) from None
 
 
-def _run(plan: Plan, request: Request, database: URL, locks: tuple[int, ...], *, fresh: bool) -> None:
+def _run(
+    plan: Plan,
+    request: Request,
+    database: URL,
+    locks: tuple[int, ...],
+    *,
+    fresh: bool,
+    spare_time: SpareTime | None,
+) -> None:
     began_ns = time.time_ns()
     _drop_stale_build(plan)
     _drop_stand_in(plan)
@@ -84,11 +97,13 @@ def _run(plan: Plan, request: Request, database: URL, locks: tuple[int, ...], *,
         print(f"tmflow: {notice}", flush=True)
         campaign.close(plan.results, plan.scale)  # a campaign has a round once, and the database already has it
     write_bytes(snakemake_log(plan.results), b"")
-    _measure(plan, request, locks)
+    _measure(plan, request, locks, spare_time)
     print("tmflow: evaluating the claims.", file=sys.stderr, flush=True)
     # The database may have lost runs since their files were stored; runs that it still holds are not changed.
     ingest(database, complete_rounds(plan))
     print_closing(plan, request, database, began_ns)
+    if spare_time is not None:
+        print(f"\n{spare_time.summary()}")
 
 
 def build(plan: Plan) -> None:
@@ -115,9 +130,9 @@ def lint(plan: Plan) -> None:
     _snakemake(plan, ["--lint"])
 
 
-def _measure(plan: Plan, request: Request, locks: tuple[int, ...]) -> None:
+def _measure(plan: Plan, request: Request, locks: tuple[int, ...], spare_time: SpareTime | None) -> None:
     """Run the DAG, as part of a campaign if there is anything to measure."""
-    if _is_finished(plan):
+    if _is_finished(plan) and not (spare_time and spare_time.next_wish()):
         campaign.close(plan.results, plan.scale)
         _snakemake_logged(plan, request, locks)
         return
@@ -135,9 +150,24 @@ def _measure(plan: Plan, request: Request, locks: tuple[int, ...]) -> None:
                     break
                 added = ", ".join(f"{name} ({number})" for name, number in wanting.items())
                 print(f"tmflow: some intervals are still wider than 5 %; one more round of {added}.", flush=True)
+        if spare_time:
+            _add_rounds_of_claims(plan, request, locks, current, spare_time)
         _snakemake_logged(plan, request, locks)
     finally:
         campaign.end(plan.results, current, finished=_is_finished(plan))
+
+
+def _add_rounds_of_claims(
+    plan: Plan, request: Request, locks: tuple[int, ...], current: campaign.Campaign, spare_time: SpareTime
+) -> None:
+    """Measure the planned rounds, then rounds for the claims that want them, while the next ones fit in the time."""
+    if not all(path.exists() for name in request.sources(plan) for path in plan.run_files(name)):
+        _snakemake_logged(plan, request, locks, first=ROUNDS_ONLY)
+    while wish := spare_time.next_wish():
+        plan.allot_to_claims(current, {name: plan.rounds(name) + 1 for name in wish.rounds})
+        print(f"tmflow: {spare_time.describe(wish)}", flush=True)
+        _snakemake_logged(plan, request, locks, first=ROUNDS_ONLY)
+        spare_time.record(wish)
 
 
 def _is_finished(plan: Plan) -> bool:

@@ -18,6 +18,7 @@ from tmflow.analysis.variance import (
     by_experiment,
     components,
     paired_log_ratios,
+    trial_noise,
     variance,
 )
 
@@ -148,3 +149,10 @@ def test_the_table_is_in_per_cent_and_predicts_the_noise_of_a_round() -> None:
         "2": close(0.06),
         "4": close(0.03 * math.sqrt(2)),
     }
+
+
+def test_the_noise_of_trials_is_pooled_over_rounds_and_unknown_without_repeats() -> None:
+    point, round_ = np.array([0, 0, 0, 1, 1]), np.array([1, 1, 2, 1, 1])
+    values = np.array([0.0, 2.0, 9.0, 5.0, 5.0])
+    assert trial_noise(values, point, round_) == (pytest.approx(1.0), pytest.approx((1 / 2 + 1 + 1 / 2) / 3))
+    assert trial_noise(values[1:3], point[1:3], round_[1:3]) == (0.0, 1.0)

@@ -45,6 +45,27 @@ def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None
             "tmflow study plan: no such option: --scael (Possible options: --help, --scale). "
             "See `tmflow study plan --help`.",
         ),
+        ("study run --hours 0", "--hours is 0, but must be a number of hours above 0, for example 8."),
+        ("study run --hours -1", "--hours is -1, but must be a number of hours above 0, for example 8."),
+        ("study run --hours nan", "--hours is nan, but must be a number of hours above 0, for example 8."),
+        ("study run --hours inf", "--hours is inf, but must be a number of hours above 0, for example 8."),
+        (
+            "study run --hours eight",
+            "tmflow study run: --hours is 'eight', but should be a valid number, unable to parse string as a number.",
+        ),
+        (
+            "study run --scale quick --hours 8",
+            "--hours adds rounds for claims, and quick runs decide none: give --scale full, or no --scale.",
+        ),
+        (
+            "study run results/report.html --hours 8",
+            "--hours adds rounds to the whole study or to named experiments: name no file or rule with it.",
+        ),
+        (
+            "study plan --power high",
+            "tmflow study plan: --power is 'high', but should be a valid number, unable to parse string as a number.",
+        ),
+        ("study plan --power 80", "--power is 80, but must be above 0 and below 1, for example 0.8."),
         ("ingest", "tmflow ingest: missing argument 'files'. See `tmflow ingest --help`."),
         (
             "studdy",

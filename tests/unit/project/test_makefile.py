@@ -44,6 +44,28 @@ def test_clean_removes_what_was_built_and_keeps_what_was_measured(tmp_path: Path
     assert not [file for file in kept if not file.exists()]
 
 
+@pytest.mark.parametrize(
+    ("hours", "code", "says"),
+    [
+        ("x", 2, "--hours is 'x', but should be a valid number"),
+        ("0", 2, "--hours is 0, but must be a number of hours above 0"),
+        ("-1", 2, "--hours is -1, but must be a number of hours above 0"),
+        (None, 0, "study run --scale full \n"),
+        ("8", 0, 'study run --scale full --hours "8"\n'),
+    ],
+)
+def test_the_hours_of_a_study_are_passed_only_if_given(hours: str | None, code: int, says: str) -> None:
+    """Wrong ones are refused by the command itself, before anything starts; for the others the recipe is only shown."""
+    given = [] if hours is None else [f"HOURS={hours}"]
+    only_show = [] if code else ["--just-print"]
+    environment = {name: value for name, value in os.environ.items() if name != "HOURS"}
+    tools = f"BIN={Path(sys.executable).parent}"
+    line = ["make", *only_show, "--old-file=setup", tools, "study", *given]
+    done = subprocess.run(line, cwd=project_root(), env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert says in done.stdout + done.stderr
+
+
 class TestSetUp:
     """envs/bootstrap.sh with an existing .venv: never replaced by a smaller one, and messages describe each step."""
 

@@ -121,6 +121,24 @@ def test_what_was_added_outlives_process_campaign_and_config(tmp_path: Path) -> 
     assert plan_of(tmp_path).rounds("one") == ROUNDS
 
 
+def test_rounds_for_claims_have_no_limit_and_outlive_the_campaign(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    before = plan.definition_id("one")
+    began = campaign.begin(tmp_path, "full")
+    plan.allot_to_claims(began, {"one": AT_MOST + 3})
+    assert plan_of(tmp_path).rounds("one") == len(plan.run_files("one")) == AT_MOST + 3
+    plan.allot(began, {"one": 5})
+    assert plan.rounds("one") == AT_MOST + 3
+    measure(plan, WIDE + WIDE)
+    assert adaptive_rounds.wanting(plan) == {}  # the interval is as wide as before, and the limit still holds here
+    campaign.end(tmp_path, began, finished=True)
+    assert campaign.current(tmp_path, "full").uid != began.uid
+    assert plan_of(tmp_path, rounds_at_most=4).rounds("one") == AT_MOST + 3
+    assert plan_of(tmp_path, scale="quick").rounds("one") == 3
+    assert plan_of(tmp_path, batch=20).rounds("one") == ROUNDS  # another definition starts again
+    assert plan.definition_id("one") == before
+
+
 def test_plan_and_status_count_what_was_added(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     assert plan.trials("one") == 4 * ROUNDS
