@@ -12,10 +12,11 @@ from functools import cache
 from typing import NamedTuple
 
 from tmflow.analysis.stats import MANY_ROUNDS, POWER
+from tmflow.analysis.versions import LEAST_ROUNDS
 from tmflow.claims.measured_runs import MeasuredRuns
 from tmflow.claims.power import Spread, rounds_for
 from tmflow.claims.schema import Check, Claim, Claims
-from tmflow.claims.selection import LEAST_ROUNDS, Missing, Selected
+from tmflow.claims.selection import Missing, Selected
 from tmflow.study.plan import Plan
 
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from tmflow.analysis.variance import trial_noise
+from tmflow.analysis.versions import origins
 from tmflow.claims.measures import Factors
-from tmflow.claims.origins import experiments, origins
+from tmflow.claims.origins import experiments
 from tmflow.claims.power import Spread, measured_spreads
 from tmflow.claims.schema import Check, Claims, Hardware
 from tmflow.claims.selection import Candidates, Missing, Selected, select, usable

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tmflow.analysis.stats import rounds_to_be_inside
+from tmflow.analysis.versions import LEAST_ROUNDS
 from tmflow.claims.decision import Curve, Statement
 from tmflow.claims.measures import Measure
 from tmflow.claims.predicates import MARGIN, Predicate
-from tmflow.claims.selection import LEAST_ROUNDS
 
 ACCURACY_INSIDE = 0.02  # of a difference
 SHARE_INSIDE = 0.10
