@@ -323,6 +323,18 @@ def test_text_of_others_means_nothing(evil: URL, monkeypatch: pytest.MonkeyPatch
         assert mark not in links
 
 
+def test_a_repeat_is_named_beside_its_round(tmp_path: Path, seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = sample_runs(("study",), ("lock",), (1,), rounds=1)
+    again = [run.model_copy(update={"uid": f"{run.uid}-2", "repeat": 2, "ordinal": 1}) for run in runs]
+    record.write(tmp_path / "runs.jsonl", [*runs, *again])
+    database = engine.sqlite_url(tmp_path / "study.db")
+    ingest(database, [tmp_path / "runs.jsonl"])
+    assert sorted(listed(opened("runs", database, monkeypatch))["repeat"]) == [1, 2]
+    (uid,) = {run.uid for run in again}
+    assert opened("runs", database, monkeypatch, run=uid).header[0].value.endswith("round 1, repeat 2, of study")
+    assert "repeat" not in listed(opened("runs", seeded, monkeypatch)), "each point ran once in a round"
+
+
 def test_a_file_of_runs_has_their_numbers_and_no_formula(evil: URL, seeded: URL) -> None:
     table = queries.runs(engine.open_reader(evil), RunFilter(newest_definitions=True))
     assert [row["reason"] for row in json.loads(table_json(table))] == [EVIL, FORMULA]

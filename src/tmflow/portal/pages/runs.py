@@ -58,8 +58,8 @@ MORE_OF_TALLY = _counted(*(name for name in TrialSpec.model_fields if name not i
 VIEW = (Choice(Key.SORT, "Sort", tuple(ORDERS)), Choice(Key.ROWS, "Rows on a page", ("50", "100")))
 
 COLUMNS = [
-    "experiment", "strategy", "threads", "round", "step_time_us", "final_accuracy", "evidence", "platform_name",
-    "dataset", "scale", "disturbed", "started_at_utc", "uid",
+    "experiment", "strategy", "threads", "round", "repeat", "step_time_us", "final_accuracy", "evidence",
+    "platform_name", "dataset", "scale", "disturbed", "started_at_utc", "uid",
 ]  # fmt: skip
 HEADINGS = {
     "n": "aborts", "raw_code": "raw code", "sections": "critical sections",
@@ -179,12 +179,13 @@ def _table(runs: pd.DataFrame) -> None:
     rows["strategy"] = variants(rows)
     rows["status"] = rows["status"].map(WORDS)
     why = ["reason"] if rows["reason"].notna().any() else []
+    columns = [name for name in COLUMNS if name != "repeat" or (rows["repeat"] > 1).any()]
 
     def open_row(place: int) -> None:
         st.query_params[Key.RUN] = runs["uid"].iloc[place]
 
     show_rows(
-        rows[["status", *why, *COLUMNS]],
+        rows[["status", *why, *columns]],
         "rows_of_page",
         open_row,
         placeholder="–",
@@ -266,9 +267,9 @@ def _show_navigation(before: str | None, after: str | None) -> None:
 def _show_head(run: Run) -> None:
     """Show the title of the run, its status and reason, its results, and its permanent link."""
     spec, experiment = run["spec"], run["experiment"]
+    trial = f"round {run['round']}" + (f", repeat {run['repeat']}," if run["repeat"] > 1 else "")
     st.header(
-        f"{markdown(spec['strategy'])} with {workers(spec['threads'])}, round {run['round']} of "
-        f"{markdown(experiment['name'])}"
+        f"{markdown(spec['strategy'])} with {workers(spec['threads'])}, {trial} of {markdown(experiment['name'])}"
     )
     if run["status"] != "ok":
         st.error(f"**{run['status']}**: {markdown(run['reason'])}")
@@ -324,11 +325,21 @@ def _show_origin(run: Run) -> None:
     stored, backend = run["stored"], dict(run["backend"] or {})
     platform = slug_of(stored["platform"]) if sources_joined() else stored["platform"]
     link("platforms", f"Platform {markdown(stored['platform_name'])}", platform=platform)
-    origin = {name: run[name] for name in ("evidence", "ordinal", "resumed", "trial_seed", "started_at_utc")}
+    origin = {
+        name: run[name]
+        for name in ("round", "repeat", "evidence", "ordinal", "resumed", "trial_seed", "started_at_utc")
+    }
     for title, facts in {
         "Factors": {name: value for name, value in run["spec"].items() if value is not None},
         **({"Emulated machine": backend.pop("config") | backend} if backend else {}),
-        "Origin": {**run["experiment"], **run["campaign"], "round": run["round"], **origin, **stored},
+        "Origin": {
+            **run["experiment"],
+            **run["campaign"],
+            "round": run["round"],
+            "repeat": run["repeat"],
+            **origin,
+            **stored,
+        },
         "Software": run["software"],
         "State of the machine": run["machine"],
         "Platform": run["platform"],
