@@ -332,14 +332,7 @@ def _show_origin(run: Run) -> None:
     for title, facts in {
         "Factors": {name: value for name, value in run["spec"].items() if value is not None},
         **({"Emulated machine": backend.pop("config") | backend} if backend else {}),
-        "Origin": {
-            **run["experiment"],
-            **run["campaign"],
-            "round": run["round"],
-            "repeat": run["repeat"],
-            **origin,
-            **stored,
-        },
+        "Origin": {**run["experiment"], **run["campaign"], **origin, **stored},
         "Software": run["software"],
         "State of the machine": run["machine"],
         "Platform": run["platform"],
