@@ -89,7 +89,7 @@ def test_a_platform_s_page_tells_what_was_recorded(two: URL, monkeypatch: pytest
     assert software["runs"].tolist() == [24]
     found = noise(deviations(platform_queries.newest_runs(engine.open_reader(two), HERE), 8))
     metrics = {metric.label: metric.value for metric in app.metric}
-    assert metrics["Between rounds"] == f"{100 * (found.between or 0):.2g} %"
+    assert metrics["Over all rounds"] == f"{100 * (found.total or 0):.2g} %"
     assert metrics["Disturbed runs"] == "25 %"
     assert "No: the processor reports no RTM" in texts(app).replace("&#58;", ":")
     assert "all 24 runs" in texts(app)
@@ -99,7 +99,7 @@ def test_a_platform_s_page_tells_what_was_recorded(two: URL, monkeypatch: pytest
 def test_one_round_shows_no_spread_and_text_of_others_is_inert(two: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened("platforms", two, monkeypatch, platform=slug_of_dangerous(two))
     assert "No spread to show" in app.info[0].value
-    assert {metric.label: metric.value for metric in app.metric}["Between rounds"] == "unknown"
+    assert {metric.label: metric.value for metric in app.metric}["Over all rounds"] == "unknown"
     assert markdown("<b>Dangerous</b> *box*") in app.header[0].value
     assert "<b>" not in app.header[0].value
     assert "none on Arm" in texts(app)

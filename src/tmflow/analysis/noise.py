@@ -1,4 +1,4 @@
-"""Noise: how much the time of a point varies between rounds, and how many trials other processes disturbed.
+"""Noise: how much the time of a point varies over its rounds, and how many trials other processes disturbed.
 
 The deviation of a run is the log of its loop time divided by the geometric mean of its point. A point is all runs with
 the same factors, experiment, definition and software. Deviations exist only for measured runs with the usual measures,
@@ -29,7 +29,7 @@ class Noise(NamedTuple):
     runs: int
     points: int
     rounds: int
-    between: float | None
+    total: float | None
     """Standard deviation of the deviations, pooled over points."""
     within: float | None
     """The same after subtracting the mean deviation of each round, as a paired ratio does."""

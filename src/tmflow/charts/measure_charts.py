@@ -268,7 +268,7 @@ def noise_caption(
 ) -> Caption:
     """The caption of the histogram `bins` of `runs`; `which` describes the runs."""
     return Caption(
-        f"Noise between rounds on {platform}",
+        f"Noise of the times on {platform}",
         [
             f"{several(measured.runs, 'run')} of {several(measured.points, 'point')} in "
             f"{several(measured.rounds, 'round')}; {which}.",

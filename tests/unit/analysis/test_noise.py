@@ -20,16 +20,16 @@ def measured(own: float, shared: float = 0.0, **changes: object) -> pd.DataFrame
     return runs.assign(loop_s=np.exp(rng.normal(0, own, len(runs)) + of_round) / point)
 
 
-def test_the_spread_between_rounds_is_found_whatever_the_points_times() -> None:
+def test_the_spread_over_all_rounds_is_found_whatever_the_points_times() -> None:
     found = noise(deviations(measured(0.03), 8))
     assert (found.runs, found.points, found.rounds) == (320, 8, 40)
-    assert found.between == pytest.approx(0.03, rel=0.1)
+    assert found.total == pytest.approx(0.03, rel=0.1)
     assert found.within == pytest.approx(0.03, rel=0.1)
 
 
 def test_what_a_round_does_to_all_is_no_noise_within_it() -> None:
     found = noise(deviations(measured(0.01, shared=0.1), 8))
-    assert found.between == pytest.approx(0.1, rel=0.25)
+    assert found.total == pytest.approx(0.1, rel=0.25)
     assert found.within == pytest.approx(0.01, rel=0.1)
 
 

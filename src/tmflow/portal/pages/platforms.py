@@ -121,7 +121,7 @@ def _show_noise(
     others = counted.load
     with st.container(horizontal=True):
         for label, value, help_ in (
-            ("Between rounds", _per_cent(measured.between),
+            ("Over all rounds", _per_cent(measured.total),
              "Standard deviation of the log of the time of the same point in different rounds, over all points."),
             ("Within a round", _per_cent(measured.within),
              "The spread that remains in comparisons paired within rounds, after subtracting the mean of each round."),
