@@ -98,7 +98,7 @@ docs: setup ## the docs as a website with search, build/docs/; broken links and 
 	@echo "Built build/docs/index.html. With the search: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs 8000"
 
 # It needs neither the study's runs nor its database; commit what it changes.
-results: setup ## fill the tables and numbers of README.md and docs/ from the bundles in contrib/ (a minute)
+results: setup ## fill the tables and numbers of README.md and docs/ from contrib/ and the saved benchmarks (a minute)
 	@$(BIN)/tmflow pages
 
 SOURCES_CC = $(shell git ls-files 'native_ops/*.hpp' 'native_ops/*.cc')

@@ -44,11 +44,12 @@ def claims(
 
 
 def pages() -> None:
-    """Fill the tables and numbers of the docs pages from the bundles in contrib/ (data/pages.yaml)."""
-    from tmflow.reports.pages.fill import write_pages
+    """Fill the numbers of the docs pages from contrib/ (data/pages.yaml) and docs/speed/ (data/speed.yaml)."""
+    from tmflow.benchmark.page_numbers import filled_page
+    from tmflow.reports.pages.fill import filled_pages, write_changed
 
     root = project_root()
-    changed = [path.relative_to(root).as_posix() for path in write_pages(root)]
+    changed = [path.relative_to(root).as_posix() for path in write_changed(filled_pages(root) | filled_page(root))]
     typer.echo(f"Changed: {', '.join(changed)}." if changed else "The pages have these numbers already.")
 
 

@@ -14,11 +14,12 @@ from tests.support.frames import DETAILS, ended, grid, run
 from tmflow.base.documents import read_yaml
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
+from tmflow.benchmark.page_numbers import SpeedPage, load_page
 from tmflow.reports import docs_index
 from tmflow.reports.pages.bundle_runs import Published, Tables, published_runs
 from tmflow.reports.pages.cells import Numbers
 from tmflow.reports.pages.fill import REGION, fill_regions
-from tmflow.reports.pages.schema import Query, Table, check_pages, load_pages
+from tmflow.reports.pages.schema import Pages, Query, Table, check_pages, load_pages
 from tmflow.reports.pages.tables import runs_text, table_text
 from tmflow.spec.strategies import parameters_of
 from tmflow.spec.trial import Evidence
@@ -208,15 +209,14 @@ def test_a_wrong_marker_is_refused_with_its_line(page: str, message: str) -> Non
 
 def test_every_marker_of_the_docs_is_on_a_declared_page_with_a_declared_name() -> None:
     """The slow test of tests/reports compares the numbers; this one finds a misspelt name at once."""
-    pages = load_pages()
-    root = project_root()
+    pages, root = load_pages(), project_root()
+    declared: dict[str, Pages | SpeedPage] = dict.fromkeys(pages.pages, pages)
+    declared["docs/speed.md"] = load_page(root)
     for path in [root / "README.md", *docs_index.docs_dir().rglob("*.md")]:
-        content = path.read_text(encoding="utf-8")
-        regions = list(REGION.finditer(content))
-        if regions:
-            assert path.relative_to(root).as_posix() in pages.pages
-        assert {match["table"] for match in regions} - {None} <= set(pages.tables)
-        assert {match["value"] for match in regions} - {None} <= set(pages.values)
+        if regions := list(REGION.finditer(path.read_text(encoding="utf-8"))):
+            names = declared[path.relative_to(root).as_posix()]
+            assert {match["table"] for match in regions} - {None} <= set(names.tables)
+            assert {match["value"] for match in regions} - {None} <= set(names.values)
 
 
 def test_a_table_that_times_htm_also_shows_how_much_its_transactions_updated() -> None:

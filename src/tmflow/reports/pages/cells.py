@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import pandas as pd
@@ -133,12 +134,19 @@ def stable(number: float) -> float:
 
 
 def _number(row: pd.Series, query: Query) -> str:
-    """The estimate with its interval; without one if the rounds do not differ, so that the interval has no width."""
-    scale = 100 if query.unit == "%" else 1
-    estimate, low, high = (stable(scale * float(row[name])) for name in ("estimate", "low", "high"))
-    bounded = not pd.isna(low) and low != high
-    unit = " %" if query.unit == "%" else ""
-    if query.digits is None:
-        return (interval(estimate, low, high) if bounded else f"{estimate:.3g}") + unit
-    bounds = f" [{low:.{query.digits}f}, {high:.{query.digits}f}]" if bounded else ""
-    return f"{estimate:.{query.digits}f}{bounds}{unit}"
+    """The estimate with its interval."""
+    scale, unit = (100, " %") if query.unit == "%" else (1, "")
+    return number_text(*(scale * float(row[name]) for name in ("estimate", "low", "high")), query.digits) + unit
+
+
+def number_text(estimate: float, low: float, high: float, digits: int | None) -> str:
+    """An estimate with its interval; without one if a bound is NaN or the interval has no width.
+
+    digits: decimals; None: those that the interval justifies.
+    """
+    estimate, low, high = map(stable, (estimate, low, high))
+    bounded = not math.isnan(low) and low != high
+    if digits is None:
+        return interval(estimate, low, high) if bounded else f"{estimate:.3g}"
+    bounds = f" [{low:,.{digits}f}, {high:,.{digits}f}]" if bounded else ""
+    return f"{estimate:,.{digits}f}{bounds}"

@@ -63,10 +63,10 @@ def fill_texts(texts: dict[Path, str], pages: Pages, published: Published) -> di
     return result
 
 
-def write_pages(root: Path) -> list[Path]:
-    """Fill the pages of a checkout; return those that changed. Raises BadInput as `filled_pages`."""
+def write_changed(texts: Mapping[Path, str]) -> list[Path]:
+    """Write the pages whose text differs from their file; return their paths."""
     changed = []
-    for path, text in filled_pages(root).items():
+    for path, text in texts.items():
         if path.read_text(encoding="utf-8") != text:
             write_text(path, text)
             changed.append(path)
