@@ -41,7 +41,7 @@ study: setup ## the complete study of config.yaml; HOURS=8: with further rounds 
 # one process at a time. A process that has finished its tests takes over tests of another.
 PARALLEL = --numprocesses $$(n=$$((($$(nproc) + 1) / 2)); echo $$((n > 2 ? n : 2))) --dist worksteal
 
-test: setup-test build ## all tests except test-deep (30 to 60 minutes)
+test: setup-test build ## all tests except test-deep (20 to 30 minutes)
 	@$(BIN)/python -m pytest $(PARALLEL) --durations=60 -m "not deep"
 
 test-fast: setup-test build ## the fast unit tests (a minute)

@@ -35,8 +35,8 @@ TOOLS = (
     "sed",
     "uname",
 )
-# The emulated machines. `make test` runs the tests of the study's machine, `make test-deep` those of the other one.
-FOREIGN = ("ppc64le", pytest.param("aarch64", marks=pytest.mark.deep))
+# The emulated machines: building for each takes a minute or two, so `make test-deep` runs these tests.
+FOREIGN = tuple(pytest.param(machine, marks=pytest.mark.deep) for machine in ("ppc64le", "aarch64"))
 EMULATORS = {"here": (), "ppc64le": ("qemu-ppc64le", "-cpu", "power8"), "aarch64": ("qemu-aarch64",)}
 
 

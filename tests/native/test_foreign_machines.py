@@ -92,10 +92,12 @@ def test_under_qemu_every_transaction_aborts_without_a_cause(program: Path) -> N
     falls_back(QEMU_X86, program, "does not report RTM")
 
 
+@pytest.mark.deep
 def test_on_an_emulated_power8_every_transaction_is_nested_too_deep(power: Path) -> None:
     falls_back(QEMU_POWER8, power / "tests" / "bare_elision", "does not report POWER's transactional memory")
 
 
+@pytest.mark.deep
 def test_every_strategy_keeps_its_consistency_on_an_emulated_power8(power: Path) -> None:
     said = cpp.run_tests(power)
     assert {"stress_lock", "stress_nolock", "stress_htm"} <= set(re.findall(r"stress_\w+", said))

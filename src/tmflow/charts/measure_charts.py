@@ -223,7 +223,7 @@ def _bars(
     spread = clip_bars(totals[columns].assign(x=totals[along.column]), shown)
     ink = alt.value(palette.INK)
     if len(estimated) and not (estimated["estimate"] > 0).any():
-        nothing = Layer(estimated.head(1)[["variant"]]).mark_text(text="No attempt aborted.", color=palette.INK)
+        nothing = Layer(estimated.head(1)[["variant"]]).mark_text(text="No attempt aborted.", color=palette.NEUTRAL)
         over = [*over, nothing.encode(x=alt.value(alt.expr("width / 2")), y=alt.value(alt.expr("height / 2")))]
     return [
         *over,
