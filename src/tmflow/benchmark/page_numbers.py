@@ -149,21 +149,21 @@ def _of_times(times: dict[str, list[float | None]], query: Query, where: str) ->
             raise unknown(f"row in {where}:", name, times)
     if query.over is None:
         return comparison.geometric_mean(times[str(query.row)])
-    return _known(stats.paired_ratio(times[str(query.row)], times[query.over]), where)
+    return _require(stats.paired_ratio(times[str(query.row)], times[query.over]), where)
 
 
 def _of_updates(benchmark: Saved, query: Query, where: str) -> stats.Interval:
     row = _row(benchmark, str(query.row), query, query.threads, where)
     if query.measure == "rest":
         rest = next((rest for rest in comparison.rests(benchmark) if rest.row == row), None)
-        return _known(rest.ratio if rest else None, where)
+        return _require(rest.ratio if rest else None, where)
     if query.measure == "time":
         if not isinstance(row, TimedReference | TimedVariant):
             raise BadInput(f"{where}: '{query.row}' is no update, so it has no time of one.")
         if query.over is None:
             return comparison.geometric_mean(row.us_by_round)
         base = _row(benchmark, query.over, query, query.over_threads or query.threads, where)
-        return _known(comparison.over(row, base), where)
+        return _require(comparison.over(row, base), where)
     share = getattr(row, {"commits": "commit_fraction", "lost": "lost_fraction"}[query.measure], None)
     if share is None:
         raise BadInput(f"{where}: '{query.row}' has no share of that kind.")
@@ -184,7 +184,7 @@ def _row(benchmark: Saved, name: str, query: Query, threads: int | None, where: 
     return rows[name]
 
 
-def _known(interval: stats.Interval | None, where: str) -> stats.Interval:
+def _require(interval: stats.Interval | None, where: str) -> stats.Interval:
     if interval is None:
         raise BadInput(f"{where}: no round has both times.")
     return interval

@@ -136,7 +136,8 @@ def stable(number: float) -> float:
 def _number(row: pd.Series, query: Query) -> str:
     """The estimate with its interval."""
     scale, unit = (100, " %") if query.unit == "%" else (1, "")
-    return number_text(*(scale * float(row[name]) for name in ("estimate", "low", "high")), query.digits) + unit
+    estimate, low, high = (scale * float(row[name]) for name in ("estimate", "low", "high"))
+    return number_text(estimate, low, high, query.digits) + unit
 
 
 def number_text(estimate: float, low: float, high: float, digits: int | None) -> str:
