@@ -68,6 +68,18 @@ def origins(runs: pd.DataFrame, experiment: str) -> list[Origin]:
     return sorted(result, key=lambda origin: min(origin.rounds, LEAST_ROUNDS), reverse=True)
 
 
+def ranked_software(runs: pd.DataFrame) -> list[str]:
+    """The software versions of runs of one definition, first the one that a reader sees who asks for none.
+
+    It is the version that charts show of the largest `SAMPLE`, by the number of runs with any status.
+    """
+    columns = ["experiment", "definition_sha256", "software", "status", "started_at_utc", *ROUND]  # splitting is slow
+    samples = [sample for _, sample in runs[columns].groupby(numbered(runs, SAMPLE), sort=False)]
+    samples.sort(key=len, reverse=True)
+    ranked = (origins(sample, str(sample["experiment"].iloc[0])) for sample in samples)
+    return list(dict.fromkeys(origin.software for of_sample in ranked for origin in of_sample))
+
+
 def uids_left_out(runs: pd.DataFrame) -> list[str]:
     """The uids of the runs that are left out, because another software version stands for their sample.
 

@@ -44,6 +44,14 @@ def test_the_newest_version_with_six_rounds_is_used_else_that_with_the_most(old:
     assert versions.origins(runs, "fig_4_1")[0].software == used
 
 
+def test_the_version_of_the_largest_sample_comes_first() -> None:
+    elsewhere = {"hardware_threads": 2}
+    few = together(of_version(NEW, 6, day=2), of_version(OLD, 2, day=1))
+    more = together(of_version(NEW, 2, day=2, **elsewhere), of_version(OLD, 7, day=1, **elsewhere))
+    assert versions.ranked_software(together(few, more)) == [OLD, NEW]
+    assert versions.ranked_software(few) == [NEW, OLD]
+
+
 def test_each_platform_evidence_definition_and_experiment_has_its_version() -> None:
     newest = of_version(NEW, 6, day=2)
     for change in (
