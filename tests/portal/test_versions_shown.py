@@ -37,7 +37,9 @@ from tmflow.store.ingest import ingest
 from tmflow.store.run_filter import RunFilter
 from tmflow.study.config import load_study
 
-LEFT_OUT = f"Measured by {NEW}.  \n{N_OLD} runs by other versions of the software are left out."
+LEFT_OUT = (
+    f"Measured by {NEW}.  \nOf experiment {EXPERIMENT}, {N_OLD} runs by other versions of the software are left out."
+)
 POOLED = "rounds of several are pooled in 6 of 6 points"
 EXPLORED = {"experiment": EXPERIMENT, "metric": "step_time"}
 

@@ -17,7 +17,10 @@ from tmflow.claims.origins import verdicts
 from tmflow.store import engine, queries
 from tmflow.store.run_filter import RESULTS, RunFilter
 
-SENTENCES = [f"Measured by {NEW}.", f"{N_OLD} runs by other versions of the software are left out."]
+SENTENCES = [
+    f"Measured by {NEW}.",
+    f"Of experiment {EXPERIMENT}, {N_OLD} runs by other versions of the software are left out.",
+]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +60,7 @@ def test_the_version_of_an_experiment_does_not_depend_on_the_runs_that_are_wante
     assert queries.runs(reader, replace(RESULTS, uids=list(old))).empty
     some = queries.runs(reader, replace(RESULTS, factors={"strategy": ["tf_lock"], "threads": [2]}))
     assert set(some["software"]) == {NEW}
-    assert set(some[LEFT_OUT]) == {OLD_ROUNDS}
+    assert set(some[LEFT_OUT]) == {N_OLD}
     setting = [(EXPERIMENT, {"threads": 2})]
     assert set(queries.runs(reader, replace(RESULTS, settings=setting))["software"]) == {NEW}
 
@@ -78,6 +81,14 @@ def test_a_study_sums_up_the_newest_version_or_all_and_lists_all_runs(reader: En
     pd.testing.assert_frame_equal(pooled.runs(), study.runs())
     with pytest.raises(BadInput, match=r"unknown value of versions 'newer' .*; valid: all, newest"):
         tmflow.open_study(reader.url, versions="newer")  # type: ignore[arg-type]
+
+
+def test_the_number_left_out_is_the_same_in_the_tables_of_all_ways(reader: Engine) -> None:
+    study = tmflow.open_study(reader.url)
+    of_one = study.summary("step_time", EXPERIMENT, strategy="tf_lock", threads=2)
+    assert set(of_one[LEFT_OUT]) == set(study.summary("step_time", EXPERIMENT)[LEFT_OUT]) == {N_OLD}
+    (figure,) = study.figures("step_time", EXPERIMENT, strategy="tf_lock").values()
+    assert set(SENTENCES) <= set(figure.caption.lines)
 
 
 def test_claims_use_the_runs_that_charts_show(reader: Engine) -> None:
