@@ -40,7 +40,7 @@ from tmflow.study.config import load_study
 LEFT_OUT = (
     f"Measured by {NEW}.  \nOf experiment {EXPERIMENT}, {N_OLD} runs by other versions of the software are left out."
 )
-POOLED = "rounds of several are pooled in 6 of 6 points"
+POOLED = "rounds of several versions are pooled in 6 of 6 points"
 EXPLORED = {"experiment": EXPERIMENT, "metric": "step_time"}
 
 

@@ -13,6 +13,7 @@ from tests.support.two_versions import EXPERIMENT, N_NEW, N_OLD, NEW, NEW_ROUNDS
 from tmflow.analysis.versions import LEFT_OUT, left_out_sentence
 from tmflow.api import records
 from tmflow.base.errors import BadInput
+from tmflow.base.text import several
 from tmflow.claims.origins import verdicts
 from tmflow.store import engine, queries
 from tmflow.store.run_filter import RESULTS, RunFilter
@@ -77,7 +78,7 @@ def test_a_study_sums_up_the_newest_version_or_all_and_lists_all_runs(reader: En
     pooled = tmflow.open_study(reader.url, versions="all")
     assert set(pooled.summary("step_time", EXPERIMENT)["rounds"]) == {OLD_ROUNDS + NEW_ROUNDS}
     (figure,) = pooled.figures("step_time", EXPERIMENT).values()
-    assert "rounds of several are pooled in 6 of 6 points" in figure.caption.text
+    assert "rounds of several versions are pooled in 6 of 6 points" in figure.caption.text
     pd.testing.assert_frame_equal(pooled.runs(), study.runs())
     with pytest.raises(BadInput, match=r"unknown value of versions 'newer' .*; valid: all, newest"):
         tmflow.open_study(reader.url, versions="newer")  # type: ignore[arg-type]
@@ -89,6 +90,18 @@ def test_the_number_left_out_is_the_same_in_the_tables_of_all_ways(reader: Engin
     assert set(of_one[LEFT_OUT]) == set(study.summary("step_time", EXPERIMENT)[LEFT_OUT]) == {N_OLD}
     (figure,) = study.figures("step_time", EXPERIMENT, strategy="tf_lock").values()
     assert set(SENTENCES) <= set(figure.caption.lines)
+
+
+@pytest.mark.parametrize("kind", ["step_time", "curve"])
+def test_a_caption_counts_a_point_with_several_rows_once(kind: str, reader: Engine) -> None:
+    figures = tmflow.open_study(reader.url, versions="all").figures(kind, EXPERIMENT, strategy="tf_lock")
+    assert figures
+    for figure in figures.values():
+        n_points = figure.summary["threads"].nunique()
+        assert (
+            f"rounds of several versions are pooled in {n_points} of {several(n_points, 'point')}."
+            in figure.caption.text
+        )
 
 
 def test_claims_use_the_runs_that_charts_show(reader: Engine) -> None:

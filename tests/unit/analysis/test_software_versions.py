@@ -120,7 +120,7 @@ def test_a_caption_tells_the_version_that_is_shown_and_how_many_runs_are_left_ou
         "Of experiment fig_4_1, 8 runs by other versions of the software are left out.",
     } <= set(lines)
     both = captions.caption(summaries.speedup(together(older, newest)), "r1").text
-    assert "rounds of several are pooled in 8 of 8 points" in both
+    assert "rounds of several versions are pooled in 8 of 8 points" in both
     assert "left out" not in both
 
 
