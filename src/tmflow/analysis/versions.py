@@ -64,7 +64,7 @@ def origins(runs: pd.DataFrame, experiment: str) -> list[Origin]:
         Origin(experiment, str(part["definition_sha256"].iloc[0]), str(part["software"].iloc[0]), part)
         for part in parts
     ]
-    result.sort(key=lambda origin: str(origin.runs["started_at_utc"].max()), reverse=True)
+    result.sort(key=lambda origin: str(origin.runs["started_at_utc"].fillna("").max()), reverse=True)
     return sorted(result, key=lambda origin: min(origin.rounds, LEAST_ROUNDS), reverse=True)
 
 

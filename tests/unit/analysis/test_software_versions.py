@@ -44,6 +44,11 @@ def test_the_newest_version_with_six_rounds_is_used_else_that_with_the_most(old:
     assert versions.origins(runs, "fig_4_1")[0].software == used
 
 
+def test_a_version_without_dates_is_the_oldest() -> None:
+    undated = of_version(NEW, 6, day=2).assign(started_at_utc=None)
+    assert versions.ranked_software(together(undated, of_version(OLD, 6, day=1))) == [OLD, NEW]
+
+
 def test_the_version_of_the_largest_sample_comes_first() -> None:
     elsewhere = {"hardware_threads": 2}
     few = together(of_version(NEW, 6, day=2), of_version(OLD, 2, day=1))
