@@ -57,15 +57,13 @@ def is_offered(app: AppTest) -> bool:
     return Key.VERSIONS in {box.key for box in app.selectbox}
 
 
-def test_explore_shows_the_newest_version_and_pools_all_on_request(
-    updated: URL, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_explore_shows_one_version_and_pools_all_on_request(updated: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened("explore", updated, monkeypatch, **EXPLORED)
     assert not app.warning
     assert rounds(app) == {NEW_ROUNDS}
     assert LEFT_OUT in texts(app)
     box = app.selectbox(key=Key.VERSIONS)
-    assert (box.label, box.value, box.options) == ("Software version", "newest", ["one, as in claims", "all, pooled"])
+    assert (box.label, box.value, box.options) == ("Software version", "one", ["one, as in claims", "all, pooled"])
     box.select("all").run()
     assert not app.exception
     assert rounds(app) == {OLD_ROUNDS + NEW_ROUNDS}
@@ -82,7 +80,7 @@ def test_explore_shows_the_newest_version_and_pools_all_on_request(
 def test_a_link_with_unknown_versions_says_what_is_shown(updated: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened("explore", updated, monkeypatch, **EXPLORED, versions="oldest")
     (warning,) = app.warning
-    assert "software version 'oldest', which is not here: showing 'newest'" in plain(warning.value)
+    assert "software version 'oldest', which is not here: showing 'one'" in plain(warning.value)
     assert rounds(app) == {NEW_ROUNDS}
 
 
@@ -185,7 +183,7 @@ def test_lists_of_runs_have_those_of_all_versions(updated: URL, monkeypatch: pyt
     assert {OLD, NEW} == set(queries.runs(engine.open_reader(updated), RunFilter())["software"])
 
 
-def test_the_site_shows_the_newest_version_and_lists_all_runs(updated: URL, tmp_path: Path) -> None:
+def test_the_site_shows_one_version_and_lists_all_runs(updated: URL, tmp_path: Path) -> None:
     study = load_study(project_root() / "config.yaml")
     written = publish(engine.open_reader(updated), study, "full", tmp_path / "site")
     figures = json.loads((tmp_path / "site" / "figures.json").read_text())

@@ -15,7 +15,7 @@ import pandas as pd
 from tmflow.analysis.run_table import ROUND, n_rounds, numbered
 from tmflow.base.text import listed, several
 
-Versions = Literal["newest", "all"]
+Versions = Literal["one", "all"]
 """The software versions of a summary: one for each of `SAMPLE`, by the rule of `origins`, or all of them, pooled."""
 
 LEAST_ROUNDS = 6  # fewer rounds give no verdict

@@ -186,7 +186,7 @@ TABLES: dict[str, Callable[..., pd.DataFrame]] = {
 def records(source: Source, only: RunFilter = RESULTS) -> Loaded:
     """Read all tables that figures need, including runs without a result."""
     tables = {name: read(source, only) for name, read in TABLES.items()}
-    if only.versions == "newest":
+    if only.versions == "one":
         uids = tables["runs"]["uid"]
         tables = {name: table[table["uid"].isin(uids)].reset_index(drop=True) for name, table in tables.items()}
     return Loaded(**tables)
