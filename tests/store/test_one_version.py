@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from sqlalchemy import Engine
 
 import tmflow
-from tests.support.two_versions import EXPERIMENT, N_NEW, N_OLD, NEW, NEW_ROUNDS, OLD, OLD_ROUNDS, two_versions
+from tests.support.sample_runs import sample_runs
+from tests.support.two_versions import (
+    ANOTHER_SOFTWARE,
+    EXPERIMENT,
+    N_NEW,
+    N_OLD,
+    NEW,
+    NEW_ROUNDS,
+    OLD,
+    OLD_ROUNDS,
+    two_versions,
+)
 from tmflow.analysis.versions import LEFT_OUT, left_out_sentence
 from tmflow.api import records
 from tmflow.base.errors import BadInput
 from tmflow.base.text import several
 from tmflow.claims.origins import verdicts
+from tmflow.reports.answers import ask
+from tmflow.runfile import record
 from tmflow.store import engine, queries
+from tmflow.store.ingest import ingest
 from tmflow.store.run_filter import RESULTS, RunFilter
 
 SENTENCES = [
@@ -110,3 +125,22 @@ def test_claims_use_the_runs_that_charts_show(reader: Engine) -> None:
     for verdict in judged:
         assert {origin.software for origin in verdict.left_out} == {OLD}
         assert {origin.rounds for origin in verdict.left_out} == {OLD_ROUNDS}
+
+
+def test_answers_use_the_version_that_charts_show(tmp_path: Path) -> None:
+    """The newer one, with six rounds, although only five of them have batches of 1, which the answer compares."""
+    variants = [{"strategy": name, "batch": batch} for name in ("tf_lock", "tf_nolock") for batch in (1, 100)]
+    old, new = (
+        sample_runs(("fig-4.10",), variants, (4,), 6, campaign=f"day {day}", day=day, dataset="mnist") for day in (0, 9)
+    )
+    new = [run.model_copy(update={"software": ANOTHER_SOFTWARE}) for run in new if run.round < 6 or run.spec.batch > 1]
+    record.write(tmp_path / "runs.jsonl", [*old, *new])
+    url = engine.sqlite_url(tmp_path / "study.db")
+    ingest(url, [tmp_path / "runs.jsonl"])
+    source = engine.open_reader(url)
+    assert set(queries.runs(source)["software"]) == {NEW}
+    answer, *_ = ask(source, queries.counts(source)["platform"].iloc[0], "1234abcd", {})
+    assert answer.rests_on.startswith("5 rounds on ")
+    assert (
+        f"these are 6 rounds by {NEW}; left out, because never pooled with them: 6 rounds by {OLD}." in answer.rests_on
+    )
