@@ -30,7 +30,7 @@ LISTED = 20  # names that an error lists
 class Study:
     """The recorded runs of a database, selected by name."""
 
-    def __init__(self, source: Engine, *, joined: bool = False, versions: Versions = "newest") -> None:
+    def __init__(self, source: Engine, *, joined: bool = False, versions: Versions = "one") -> None:
         self.source, self.joined, self.versions = source, joined, versions
 
     def revision(self) -> str:
@@ -142,7 +142,7 @@ class LazyRecords:
     variables = _lazy_table("variables")
 
 
-def open_study(url_or_path: str | Path | URL, *, joined: bool = False, versions: Versions = "newest") -> Study:
+def open_study(url_or_path: str | Path | URL, *, joined: bool = False, versions: Versions = "one") -> Study:
     """Open the study in a SQLite file or at an SQLAlchemy URL.
 
     joined: pool all sources of a platform, including contributions. versions: what summaries and figures show: the runs

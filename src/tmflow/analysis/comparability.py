@@ -78,6 +78,7 @@ def differences(sides: Sides, things: Things) -> list[Difference]:
         *_of_things("platform", sides, things.platforms, "platform"),
         *_of_things("environment", sides, things.environments, "env_sha256"),
         *_of_things("software", sides, things.software, "software_sha256"),
+        *_uncommitted(sides, things.software),
         *_disturbed(sides),
     ]
     return sorted(entries, key=lambda difference: JUDGEMENTS.index(difference.judgement))
@@ -160,6 +161,15 @@ def _of_things(what: str, sides: Sides, facts: Mapping[str, Mapping[str, Any]], 
         )
         if a != b or None in a or len(a) > 1:
             yield _difference(what, name, a, b, judgement, why)
+
+
+def _uncommitted(sides: Sides, software: Mapping[str, Mapping[str, Any]]) -> Iterator[Difference]:
+    """Compare the campaigns with uncommitted changes, which are the same within a campaign and unknown across two."""
+    changed = [sha256 for sha256, facts in software.items() if facts.get("git_dirty")]
+    a, b = (_values(side.loc[side["software_sha256"].isin(changed), "campaign_uid"]) for side in sides)
+    if a and b and a != b:  # else the facts of the software differ, or nothing does
+        why = "the changes are unknown, and may explain the difference, or part of it"
+        yield _difference("software", "uncommitted changes in the campaign", a, b, "caution", why)
 
 
 def _disturbed(sides: Sides) -> Iterator[Difference]:

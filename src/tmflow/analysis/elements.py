@@ -101,6 +101,11 @@ def sentence(summary: pd.DataFrame) -> str | None:
             estimate, low, high = (float(share.iloc[0]) for share in shares)
             share = f"{estimate:.3g}" if math.isnan(low) or low == high else interval(estimate, low, high)
         else:
-            share = f"{shares[0].min():.2g} to {shares[0].max():.2g}"
+            share = " to ".join(map(_two_digits, (shares[0].min(), shares[0].max())))
         parts.append(f"{variant} {share} %")
     return f"Of the updated elements, committed transactions updated: {'; '.join(parts)}." if parts else None
+
+
+def _two_digits(percent: float) -> str:
+    """Format a percentage with two significant digits; from 99.5 on it is 100, not 1e+02."""
+    return f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"

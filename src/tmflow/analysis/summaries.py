@@ -14,8 +14,8 @@ columns are those of `POINT`, then
 - oversubscribed: more workers than hardware threads that they may use; NA if that number is unknown;
 - last_run_utc: the start of the newest run of the point;
 - software: label of the software that measured the rounds with a result, several joined by " + "; NA without a result;
-- runs_left_out (if the runs have it): the number of runs of other software versions left out of the sample of the point
-  (`analysis.versions`);
+- runs_left_out (if the runs have it): the number of runs by other software versions, with any status, in the sample of
+  the point, which is the experiment on one machine (`analysis.versions`);
 - variant: the strategy, and in parentheses the parameters in which it differs from the strategy's other variants in the
   table, and the unusual ways in which it ran (see `variants.variants`);
 - median, median_low, median_high (times and speedups only): the median of the rounds in the estimate, with its 95 %

@@ -8,15 +8,14 @@ tables choose by the same rule, that of `origins`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
 from tmflow.analysis.run_table import ROUND, n_rounds, numbered
-from tmflow.base.text import several
+from tmflow.base.text import listed, several
 
-Versions = Literal["newest", "all"]
+Versions = Literal["one", "all"]
 """The software versions of a summary: one for each of `SAMPLE`, by the rule of `origins`, or all of them, pooled."""
 
 LEAST_ROUNDS = 6  # fewer rounds give no verdict
@@ -24,7 +23,8 @@ LEAST_ROUNDS = 6  # fewer rounds give no verdict
 SAMPLE = (
     "experiment", "scale", "definition_sha256", "platform", "hardware_threads", "evidence", "backend", "dataset",
 )  # fmt: skip
-LEFT_OUT = "runs_left_out"  # the number of runs of other versions in the sample of a run
+LEFT_OUT = "runs_left_out"  # the number of runs of other versions, with any status, in the sample of a run
+NAMED = 3  # the most experiments that a sentence names
 
 
 class Origin(NamedTuple):
@@ -64,15 +64,56 @@ def origins(runs: pd.DataFrame, experiment: str) -> list[Origin]:
         Origin(experiment, str(part["definition_sha256"].iloc[0]), str(part["software"].iloc[0]), part)
         for part in parts
     ]
-    result.sort(key=lambda origin: str(origin.runs["started_at_utc"].max()), reverse=True)
+    result.sort(key=lambda origin: str(origin.runs["started_at_utc"].fillna("").max()), reverse=True)
     return sorted(result, key=lambda origin: min(origin.rounds, LEAST_ROUNDS), reverse=True)
 
 
-def uids_left_out(runs: pd.DataFrame) -> list[str]:
-    """The uids of the runs that are left out, because another software version stands for their sample.
+def ranked_software(runs: pd.DataFrame) -> list[str]:
+    """The software versions of runs of one definition, first the one that a reader sees who asks for none.
 
-    `runs` is a table of `store.queries.runs`: of any status, and of all versions of the samples that it has.
+    It is the version that charts show of the largest `SAMPLE`, by the number of runs with any status.
     """
+    columns = ["experiment", "definition_sha256", "software", "status", "started_at_utc", *ROUND]  # splitting is slow
+    samples = [sample for _, sample in runs[columns].groupby(numbered(runs, SAMPLE), sort=False)]
+    samples.sort(key=len, reverse=True)
+    ranked = (origins(sample, str(sample["experiment"].iloc[0])) for sample in samples)
+    return list(dict.fromkeys(origin.software for of_sample in ranked for origin in of_sample))
+
+
+def without_others(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """The runs except those that are left out, because another software version stands for their sample.
+
+    `samples` is a table of `store.queries.runs`: the runs of any status and of all versions of the samples that `runs`
+    has. The column `LEFT_OUT` counts those of other versions in the sample of a run. It does not depend on which runs
+    of the sample are wanted.
+    """
+    uids = _uids_left_out(samples)
+    if not uids:
+        return runs.assign(**{LEFT_OUT: 0})
+    is_out = samples["uid"].isin(uids)
+    n_out = is_out.groupby(numbered(samples, SAMPLE)).transform("sum").astype("int64")
+    of_run = runs["uid"].map(pd.Series(n_out.to_numpy(), index=samples["uid"]))
+    return runs.assign(**{LEFT_OUT: of_run})[~runs["uid"].isin(uids)].reset_index(drop=True)
+
+
+def left_out_sentence(table: pd.DataFrame) -> str | None:
+    """Count the runs that are left out of the samples of a table of runs, or of a summary of them; None if none are.
+
+    A table without the column `LEFT_OUT` leaves none out.
+    """
+    if LEFT_OUT not in table:
+        return None
+    is_first = ~pd.Series(numbered(table, SAMPLE)).duplicated().to_numpy()
+    samples = table.loc[is_first & (table[LEFT_OUT] > 0).to_numpy(), ["experiment", LEFT_OUT]]
+    if samples.empty:
+        return None
+    names, n = list(dict.fromkeys(samples["experiment"])), int(samples[LEFT_OUT].sum())
+    of = f"{'experiment' if len(names) == 1 else 'experiments'} {listed(names)}"
+    left_out = f"{several(n, 'run')} by other versions of the software {'is' if n == 1 else 'are'} left out"
+    return f"Of {of if len(names) <= NAMED else several(len(names), 'experiment')}, {left_out}."
+
+
+def _uids_left_out(runs: pd.DataFrame) -> list[str]:
     if runs["software"].nunique() < 2:  # most experiments have one version
         return []
     number = numbered(runs, SAMPLE)
@@ -85,24 +126,3 @@ def uids_left_out(runs: pd.DataFrame) -> list[str]:
         _, *others = origins(sample, str(sample["experiment"].iloc[0]))
         uids += [uid for origin in others for uid in origin.runs["uid"]]
     return uids
-
-
-def without(runs: pd.DataFrame, uids: Collection[str]) -> pd.DataFrame:
-    """The runs except those with these uids; the column `LEFT_OUT` counts the runs left out of the sample of a run."""
-    if not uids:
-        return runs.assign(**{LEFT_OUT: 0})
-    is_out = runs["uid"].isin(uids)
-    n_out = is_out.groupby(numbered(runs, SAMPLE)).transform("sum").astype("int64")
-    return runs.assign(**{LEFT_OUT: n_out})[~is_out].reset_index(drop=True)
-
-
-def left_out_sentence(table: pd.DataFrame) -> str | None:
-    """Count the runs that are left out of a table of runs or a summary of them; None if there are none.
-
-    A table without the column `LEFT_OUT` leaves none out.
-    """
-    if LEFT_OUT not in table:
-        return None
-    is_first = ~pd.Series(numbered(table, SAMPLE)).duplicated().to_numpy()
-    n = int(table.loc[is_first, LEFT_OUT].sum())
-    return f"{several(n, 'run')} by other versions of the software {'is' if n == 1 else 'are'} left out." if n else None

@@ -257,15 +257,16 @@ def _software(summary: pd.DataFrame) -> Iterator[str]:
 
     Results may differ because of the version.
     """
-    drawn = summary.loc[summary["estimate"].notna(), "software"]
-    shown = sorted({version for names in drawn.unique() for version in names.split(AND)})
+    drawn = summary[summary["estimate"].notna()]
+    shown = sorted({version for names in drawn["software"].unique() for version in names.split(AND)})
     left_out = left_out_sentence(summary)
     if len(shown) > 1:
-        pooled = drawn.str.contains(AND, regex=False)
-        rounds = f"rounds of several are pooled in {int(pooled.sum())} of {several(len(pooled), 'point')}"
+        # A point may have several rows: causes, steps, accuracies, ranges of staleness.
+        pooled = drawn["software"].str.contains(AND, regex=False).groupby(numbered(drawn, POINT)).any()
+        rounds = f"rounds of several versions are pooled in {int(pooled.sum())} of {several(len(pooled), 'point')}"
         yield (
             f"Measured by {len(shown)} versions of the software (claims never pool versions): {'; '.join(shown)}; "
-            f"{rounds if pooled.any() else 'no point pools rounds of several'}."
+            f"{rounds if pooled.any() else 'no point pools rounds of several versions'}."
         )
     elif shown and left_out:
         yield f"Measured by {shown[0]}."

@@ -111,7 +111,7 @@ def next_step(claims: Claims, here: Machine, others: KnownMachines, *, tensorflo
     return Next(WITH_TENSORFLOW if tensorflow else WITHOUT, f"{kind} {why}", waiting)
 
 
-class Missing(NamedTuple):
+class MissingMachine(NamedTuple):
     """A missing kind of machine and the ids of the claims that wait for its runs."""
 
     hardware: Hardware
@@ -140,13 +140,13 @@ def measured_on(counts: pd.DataFrame) -> list[str]:
     return sorted(counts.loc[could, "platform"].unique())
 
 
-def find_missing_machines(claims: Claims, here: Sequence[Machine]) -> list[Missing]:
+def find_missing_machines(claims: Claims, here: Sequence[Machine]) -> list[MissingMachine]:
     """Find the missing machines, most wanted first, then the smallest; `here` are the machines with measured runs."""
     waiting: dict[tuple[Hardware, int], list[str]] = {}
     for name, claim in _findings(claims):
         if not any(could_decide(machine, claim) for machine in here):
             waiting.setdefault((claim.hardware, claim.reach), []).append(name)
-    missing_machines = [Missing(*machine, claims=names) for machine, names in waiting.items()]
+    missing_machines = [MissingMachine(*machine, claims=names) for machine, names in waiting.items()]
     return sorted(missing_machines, key=lambda machine: (-len(machine.claims), machine.threads, machine.hardware))
 
 

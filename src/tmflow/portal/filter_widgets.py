@@ -38,7 +38,7 @@ from tmflow.portal.url_state import (
 
 WIDTH = 165  # px: two fit side by side on a phone
 WIDE = 2 * WIDTH + 16  # px: a filter of several values
-MOST, LONGEST = 100, 200  # largest number of values of a parameter, and their length in a shared link
+MOST, LONGEST = 100, 400  # largest number of values of a parameter, and their length in a shared link
 # Keys of the session's state:
 WRITTEN = "the URL as a change of a filter left it"
 REQUESTED = "the URL as the last run of a page was asked for"

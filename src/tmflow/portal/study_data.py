@@ -40,7 +40,7 @@ JOINED_SOURCES = (
     "Nobody has verified their origin. The pages of the menu keep the sources separate."
 )
 
-VERSION_NAMES = {"newest": "one, as in claims", "all": "all, pooled"}
+VERSION_NAMES = {"one": "one, as in claims", "all": "all, pooled"}
 
 Identity = tuple[object, ...]
 
@@ -87,18 +87,19 @@ class Study(NamedTuple):
     ) -> SelectedRecords:
         """The records of the runs of an experiment's newest definition; each table is read on first use.
 
-        They are of the newest software version, unless the URL asks for all. If there are several, show the choice.
+        They are of one software version, that of claims, unless the URL asks for all. If there are several, show the
+        choice.
         """
         # The state covers all platforms, because the newest definition depends on all of them.
         state = self.state(experiment=experiment, scale=scale)
         of_experiment = replace(RESULTS, experiments=(experiment,), scales=(scale,), joined=self.joined)
         # Tuples, so that pages share the cached tables whatever they pass.
         only = replace(of_experiment, platforms=tuple(platforms), evidences=tuple(evidences))
-        newest = SelectedRecords(self, only, state)
-        if not _leaves_out(newest, newest.key):
-            return newest
+        of_one = SelectedRecords(self, only, state)
+        if not _leaves_out(of_one, of_one.key):
+            return of_one
         chosen = filter_widgets.choose([VERSIONS], self.counts, VERSION_NAMES).one(Key.VERSIONS)
-        return newest if chosen == "newest" else SelectedRecords(self, replace(only, versions="all"), state)
+        return of_one if chosen == "one" else SelectedRecords(self, replace(only, versions="all"), state)
 
     @property
     def platform_names(self) -> dict[str, str]:

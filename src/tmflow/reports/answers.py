@@ -6,7 +6,7 @@ software version, no oversubscribed runs, and no conclusion from fewer than six 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -134,7 +134,7 @@ def ask(
     sources of the platform.
     """
     with connected(source) as connection:
-        study, every, accuracy, losses = _read_comparisons(
+        study, every, accuracy, losses = _read_experiments(
             connection, platform, joined, OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES
         )
         full = queries.full_measures(connection, replace(_filter(platform, joined, OF_LOSSES), statuses=["ok"]))
@@ -193,39 +193,45 @@ def describe_losses(runs: pd.DataFrame, full: pd.DataFrame) -> str:
 def select_runs(runs: pd.DataFrame, comparison: Comparison) -> SelectedRuns:
     """Select the runs of one origin with the most workers that have a hardware thread each.
 
-    Runs whose process could use fewer hardware threads than others are left out. Raises Missing if no run is left, if
-    no round has both the baseline and another strategy, or if a round has several points of one strategy.
+    `runs` is a table of `queries.runs` with all runs of the experiment: which origin is used does not depend on the
+    factors of the comparison. Runs whose process could use fewer hardware threads than others are left out. Raises
+    Missing if no run is left, if no round has both the baseline and another strategy, or if a round has several points
+    of one strategy.
     """
     name, baseline = comparison.experiment, comparison.baseline
     eligible = usable(runs, "measured", "any")
-    if eligible.empty:
+    if (compared := _having(eligible, comparison.factors)).empty:
         raise Missing(f"there is no measured run of {name} at full scale, on MNIST, on this platform")
-    eligible = eligible[eligible["hardware_threads"] == eligible["hardware_threads"].max()]
+    eligible = eligible[eligible["hardware_threads"] == compared["hardware_threads"].max()]
     if eligible.empty:
         raise Missing(f"the number of hardware threads that the runs of {name} could use is unknown")
     by_origin = origins(eligible, name)
-    origin_runs = by_origin[0].runs
+    origin_runs = _having(by_origin[0].runs, comparison.factors)
     fits = origin_runs[(origin_runs["threads"] <= origin_runs["hardware_threads"]).astype(bool)]
     with_result = fits.loc[fits["status"] == "ok", ["strategy", "threads", *ROUND]]
     of_baseline = has_defaults(fits[fits["status"] == "ok"], baseline)
-    compared = with_result[of_baseline].merge(with_result[~of_baseline], on=["threads", *ROUND])["threads"]
-    if compared.empty:
+    shared = with_result[of_baseline].merge(with_result[~of_baseline], on=["threads", *ROUND])["threads"]
+    if shared.empty:
         raise Missing(f"{name} has no round with results of {baseline} and another strategy with as many workers")
-    selected = fits[fits["threads"] == compared.max()]
+    selected = fits[fits["threads"] == shared.max()]
     values = selected.drop_duplicates([*TrialSpec.model_fields, *ROUND])  # without further repeats
     if values.duplicated([*ROUND, *VARIANT]).any() or values[has_defaults(values, baseline)].duplicated([*ROUND]).any():
         raise Missing(f"{name} has several points of {baseline}, or of another strategy, to choose from")
     return SelectedRuns(selected, provenance_note(by_origin))
 
 
-def _read_comparisons(source: Source, platform: str, joined: bool, *comparisons: Comparison) -> Iterator[pd.DataFrame]:
-    """Yield the runs of each comparison from a single read."""
-    runs = queries.runs(source, _filter(platform, joined, *comparisons))
+def _having(runs: pd.DataFrame, values: Mapping[str, Value]) -> pd.DataFrame:
+    """The runs with these values of columns."""
+    for name, value in values.items():
+        runs = runs[(runs[name] == value).fillna(False).to_numpy(dtype=bool)]
+    return runs
+
+
+def _read_experiments(source: Source, platform: str, joined: bool, *comparisons: Comparison) -> Iterator[pd.DataFrame]:
+    """Yield the runs of the experiment of each comparison, with any factors, from a single read."""
+    runs = queries.runs(source, _filter(platform, joined, *comparisons).of_samples)
     for comparison in comparisons:
-        matching = runs["experiment"] == comparison.experiment
-        for factor, value in comparison.factors.items():
-            matching &= runs[factor] == value
-        yield runs[matching.fillna(False).to_numpy(dtype=bool)].reset_index(drop=True)
+        yield _having(runs, {"experiment": comparison.experiment}).reset_index(drop=True)
 
 
 def _answer(

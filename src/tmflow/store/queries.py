@@ -70,9 +70,9 @@ Order = Literal["started", "step_time", "accuracy", "threads"]
 def runs(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:
     """One row per run, oldest first: experiment to round, all factors, times in seconds, accuracy as a fraction.
 
-    `software` is a label of the software that measured the run; different software has different labels. With the
-    newest versions only, `runs_left_out` is the number of runs left out of the sample of a run
-    (`analysis.versions.SAMPLE`).
+    `software` is a label of the software that measured the run; different software has different labels. Unless all
+    versions are wanted, `runs_left_out` is the number of runs by other versions, with any status, in the sample of a
+    run (`analysis.versions.SAMPLE`), whatever other runs of the sample the filter leaves out.
     """
     with connected(source) as connection:
         table = _labelled_runs(connection, only)
@@ -80,7 +80,7 @@ def runs(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:
             return table
         # The version of a sample does not depend on which of its runs are wanted.
         samples = table if only == only.of_samples else _labelled_runs(connection, only.of_samples)
-        return versions.without(table, versions.uids_left_out(samples))
+        return versions.without_others(table, samples)
 
 
 def _labelled_runs(connection: Connection, only: RunFilter) -> pd.DataFrame:
@@ -186,7 +186,7 @@ TABLES: dict[str, Callable[..., pd.DataFrame]] = {
 def records(source: Source, only: RunFilter = RESULTS) -> Loaded:
     """Read all tables that figures need, including runs without a result."""
     tables = {name: read(source, only) for name, read in TABLES.items()}
-    if only.versions == "newest":
+    if only.versions == "one":
         uids = tables["runs"]["uid"]
         tables = {name: table[table["uid"].isin(uids)].reset_index(drop=True) for name, table in tables.items()}
     return Loaded(**tables)

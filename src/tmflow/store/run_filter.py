@@ -75,7 +75,7 @@ class RunFilter:
         return replace(self, experiments=names, statuses=None, factors={}, settings=None, uids=None, text="")
 
 
-RESULTS = RunFilter(statuses=("ok",), newest_definitions=True, versions="newest")
+RESULTS = RunFilter(statuses=("ok",), newest_definitions=True, versions="one")
 """The runs that figures and tables show, unless they ask for others."""
 
 

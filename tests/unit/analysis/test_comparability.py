@@ -54,6 +54,17 @@ def test_what_forbids_comparing(change: dict[str, Any], fact: str, values: tuple
     assert any(f"{fact} is {values[0]} in A and {values[1]} in B" in sentence for sentence in blocking)
 
 
+def test_uncommitted_changes_of_two_campaigns_may_differ() -> None:
+    changed = {"software_sha256": "s2"}
+    second = side("nolock", campaign_uid="campaign-2", **changed)
+    facts = {"software": {"git_dirty": True}}
+    fact = "uncommitted changes in the campaign"
+    assert found(side(**changed), second, **facts)[fact].judgement == "caution"
+    assert fact not in found(side(**changed), side("nolock", **changed), **facts)
+    assert fact not in found(side(), second, **facts)
+    assert fact not in found(side(**changed), second)
+
+
 def test_emulated_time_forbids_speeds_but_not_accuracies() -> None:
     differ = list(found(side(evidence="emulated"), side("nolock", evidence="emulated")).values())
     assert len(forbids(differ, "speed")) == 1

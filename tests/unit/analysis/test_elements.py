@@ -86,6 +86,21 @@ def test_the_sentence_gives_the_range_over_workers_that_fit() -> None:
     assert elements.sentence(summary[summary["threads"] == 8]) is None
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (1.0, 1.0, "100 to 100"),
+        (0.0012, 0.995, "0.12 to 100"),
+        (0.013, 0.446, "1.3 to 45"),
+        (0.0996, 0.994, "10 to 99"),
+    ],
+)
+def test_the_range_has_two_digits_and_no_exponent(low: float, high: float, words: str) -> None:
+    points = pd.DataFrame({"estimate": [low, high]}).assign(low=low, high=high, strategy="htm", variant="htm")
+    summary = points.assign(oversubscribed=False)
+    assert elements.sentence(summary) == f"Of the updated elements, committed transactions updated: htm {words} %."
+
+
 def test_the_caption_of_a_chart_with_htm_says_it() -> None:
     runs = pd.concat([runs_of(), pd.DataFrame([run(matrix=100, round=r) for r in (1, 2)])], ignore_index=True)
     of_htm = runs[runs["strategy"] == "htm"]

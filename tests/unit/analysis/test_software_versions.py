@@ -24,7 +24,7 @@ def together(*parts: pd.DataFrame) -> pd.DataFrame:
 
 
 def kept(runs: pd.DataFrame) -> pd.DataFrame:
-    return versions.without(runs, versions.uids_left_out(runs))
+    return versions.without_others(runs, runs)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,19 @@ def test_the_newest_version_with_six_rounds_is_used_else_that_with_the_most(old:
     runs = together(of_version(NEW, new, day=2), of_version(OLD, old, day=1))
     assert set(kept(runs)["software"]) == {used}
     assert versions.origins(runs, "fig_4_1")[0].software == used
+
+
+def test_a_version_without_dates_is_the_oldest() -> None:
+    undated = of_version(NEW, 6, day=2).assign(started_at_utc=None)
+    assert versions.ranked_software(together(undated, of_version(OLD, 6, day=1))) == [OLD, NEW]
+
+
+def test_the_version_of_the_largest_sample_comes_first() -> None:
+    elsewhere = {"hardware_threads": 2}
+    few = together(of_version(NEW, 6, day=2), of_version(OLD, 2, day=1))
+    more = together(of_version(NEW, 2, day=2, **elsewhere), of_version(OLD, 7, day=1, **elsewhere))
+    assert versions.ranked_software(together(few, more)) == [OLD, NEW]
+    assert versions.ranked_software(few) == [NEW, OLD]
 
 
 def test_each_platform_evidence_definition_and_experiment_has_its_version() -> None:
@@ -67,11 +80,33 @@ def test_a_run_tells_how_many_of_other_versions_are_left_out() -> None:
     assert runs.groupby("platform")[LEFT_OUT].unique().map(list).to_dict() == {"box-1": [len(older)], "box-2": [0]}
     summary = summaries.speedup(runs)
     assert set(summary[LEFT_OUT]) == {0, len(older)}
-    sentence = f"{len(older)} runs by other versions of the software are left out."
+    sentence = f"Of experiment fig_4_1, {len(older)} runs by other versions of the software are left out."
     assert versions.left_out_sentence(runs) == versions.left_out_sentence(summary) == sentence
     assert set(kept(older)[LEFT_OUT]) == {0}
     assert versions.left_out_sentence(kept(older)) is None
     assert versions.left_out_sentence(older) is None
+
+
+def test_the_number_left_out_does_not_depend_on_the_runs_that_are_wanted() -> None:
+    older, newest = of_version(OLD, 6, day=1), of_version(NEW, 6, day=2)
+    older.loc[older["round"] == 1, ["status", "reason"]] = ["failed", "boom"]
+    samples = together(older, newest)
+    some = versions.without_others(samples[(samples["strategy"] == "tf_lock") & (samples["status"] == "ok")], samples)
+    assert set(some["uid"]) == set(newest.loc[newest["strategy"] == "tf_lock", "uid"])
+    assert set(some[LEFT_OUT]) == {len(older)}
+
+
+def test_the_sentence_names_the_experiments_or_counts_them() -> None:
+    parts = [
+        part
+        for name in "abcd"
+        for part in (of_version(OLD, 6, day=1, experiment=name), of_version(NEW, 6, 2, experiment=name))
+    ]
+    n = len(parts[0])
+    end = "runs by other versions of the software are left out."
+    assert versions.left_out_sentence(kept(together(*parts[:4]))) == f"Of experiments a and b, {2 * n} {end}"
+    assert versions.left_out_sentence(kept(together(*parts[:3]))) == f"Of experiment a, {n} {end}"
+    assert versions.left_out_sentence(kept(together(*parts))) == f"Of 4 experiments, {4 * n} {end}"
 
 
 def test_failed_runs_do_not_count_as_rounds_but_are_left_out_with_their_version() -> None:
@@ -85,9 +120,12 @@ def test_failed_runs_do_not_count_as_rounds_but_are_left_out_with_their_version(
 def test_a_caption_tells_the_version_that_is_shown_and_how_many_runs_are_left_out() -> None:
     older, newest = of_version(OLD, 1, day=1), of_version(NEW, 6, day=2)
     lines = captions.caption(summaries.speedup(kept(together(older, newest))), "r1").lines
-    assert {f"Measured by {NEW}.", "8 runs by other versions of the software are left out."} <= set(lines)
+    assert {
+        f"Measured by {NEW}.",
+        "Of experiment fig_4_1, 8 runs by other versions of the software are left out.",
+    } <= set(lines)
     both = captions.caption(summaries.speedup(together(older, newest)), "r1").text
-    assert "rounds of several are pooled in 8 of 8 points" in both
+    assert "rounds of several versions are pooled in 8 of 8 points" in both
     assert "left out" not in both
 
 
@@ -96,5 +134,5 @@ def test_a_caption_without_a_result_counts_the_runs_left_out_too() -> None:
     for runs in (older, newest):
         runs.loc[:, ["status", "reason"]] = ["failed", "boom"]
     lines = captions.caption(summaries.speedup(kept(together(older, newest))), "r1").lines
-    assert "8 runs by other versions of the software are left out." in lines
+    assert "Of experiment fig_4_1, 8 runs by other versions of the software are left out." in lines
     assert not any(line.startswith("Measured by") for line in lines)

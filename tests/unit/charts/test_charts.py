@@ -248,10 +248,12 @@ def test_a_caption_tells_the_versions_of_the_software_if_there_are_several() -> 
     runs.loc[lock, "software"] = "tmflow 0.2.0 at aaaaaaaaaa"
     sentence = "Measured by 2 versions of the software (claims never pool versions): "
     sentence += "tmflow 0.1.0 at 0123456789; tmflow 0.2.0 at aaaaaaaaaa; "
-    assert f"{sentence}no point pools rounds of several." in captions.caption(summaries.speedup(runs), "r1").lines
+    assert (
+        f"{sentence}no point pools rounds of several versions." in captions.caption(summaries.speedup(runs), "r1").lines
+    )
     runs.loc[lock & (runs["round"] > 3) & (runs["threads"] == 2), "software"] = "tmflow 0.1.0 at 0123456789"
     summary = summaries.step_time(runs)
-    assert f"{sentence}rounds of several are pooled in 1 of 8 points." in captions.caption(summary, "r1").lines
+    assert f"{sentence}rounds of several versions are pooled in 1 of 8 points." in captions.caption(summary, "r1").lines
     assert (summary["software"] == "tmflow 0.1.0 at 0123456789 + tmflow 0.2.0 at aaaaaaaaaa").sum() == 1
     runs.loc[~lock, ["status", "reason"]] = ["failed", "boom"]
     assert summaries.step_time(runs)["software"].isna().sum() == 4

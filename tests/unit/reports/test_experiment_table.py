@@ -76,6 +76,6 @@ def test_a_table_of_both_drivers_tells_them_apart(tmp_path: Path) -> None:
 def test_a_table_counts_the_runs_of_other_versions(tmp_path: Path) -> None:
     path = tmp_path / "fig_4_1.html"
     write_table(grid().assign(runs_left_out=7), "fig_4_1", "Why?", "full", path)
-    assert "7 runs by other versions of the software are left out." in path.read_text()
+    assert "Of experiment fig_4_1, 7 runs by other versions of the software are left out." in path.read_text()
     write_table(grid().assign(runs_left_out=0), "fig_4_1", "Why?", "full", path)
     assert "left out" not in path.read_text()

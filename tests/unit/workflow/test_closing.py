@@ -93,5 +93,5 @@ def test_the_end_and_the_report_count_runs_of_other_versions(plan: Plan) -> None
     uid, created = runs[0].campaign.uid, runs[0].campaign.created_at_utc
     campaign.save(plan.results, Campaign(uid=uid, created_at_utc=created, scale="full", platform_sha256="0" * 64))
     assert study_summary.summarise_study(plan, engine.open_reader(database))[-1] == (
-        f"{len(older)} runs by other versions of the software are left out."
+        f"Of experiment tiny, {len(older)} runs by other versions of the software are left out."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -22,7 +22,7 @@ from tmflow.analysis.comparison import (
 )
 from tmflow.analysis.run_table import VARIANT
 from tmflow.analysis.variants import ordered_variants
-from tmflow.analysis.versions import origins
+from tmflow.analysis.versions import ranked_software
 from tmflow.base.text import markdown, several
 from tmflow.charts.comparison import caption, chart
 from tmflow.charts.figures import Figure, slug
@@ -30,16 +30,14 @@ from tmflow.portal.figure_view import KEPT, show_chart, show_estimates, show_fra
 from tmflow.portal.filter_widgets import choose, go_to, url_parameters
 from tmflow.portal.links import link
 from tmflow.portal.study_data import Identity, Study
-from tmflow.portal.url_state import DATA, Choice, Chosen, Key, ValueFilter, factor_label
+from tmflow.portal.url_state import DATA, Choice, Chosen, Defaults, Key, ValueFilter, factor_label
 from tmflow.spec.strategies import PARAMETERS, parameters_of
 from tmflow.store import platform_queries, queries
 from tmflow.store.run_filter import RunFilter
 
 FIRST = {Key.A: ("lock", "tf_lock"), Key.B: ("nolock", "tf_nolock")}
-ORIGIN = (
-    ValueFilter(Key.DEFINITION, "Definition", of_factor=True),
-    ValueFilter(Key.SOFTWARE, "Software", of_factor=True),
-)
+DEFINITION = ValueFilter(Key.DEFINITION, "Definition", of_factor=True)
+SOFTWARE = ValueFilter(Key.SOFTWARE, "Software", wide=True, of_factor=True)
 STRATEGY = ValueFilter(Key.STRATEGY, "Strategy")
 OF_VARIANT = tuple(ValueFilter(name, factor_label(name), of_factor=True) for name in PARAMETERS)
 DIGITS = 8  # digits of a hash in a link
@@ -184,13 +182,17 @@ def _show_differences(facts: Sequence[Difference]) -> None:
     )
 
 
-def _side(study: Study, key: Key, defaults: Mapping[str, Sequence[str]]) -> tuple[pd.DataFrame, Chosen]:
+def _side(study: Study, key: Key, defaults: Defaults) -> tuple[pd.DataFrame, Chosen]:
     """The runs of one side, and the choices, which are the defaults of the other side."""
     prefix = f"{key}."
     data = choose(DATA, study.counts, study.platform_names, prefix, defaults)
     of = {name: data.one(name) for name in ("experiment", "scale", "platform", "evidence")}
     runs = _runs(study, study.state(**of), **of)
-    origin = choose(ORIGIN, runs, _names(study, runs), prefix, {**_origins(runs), **defaults})
+    dates = _newest_run(runs)
+    names = {name: f"{name}, {date[:10]}" for name, date in dates.items()}
+    definition = choose([DEFINITION], runs, names, prefix, _first(defaults, Key.DEFINITION, dates))
+    software = ranked_software(definition.rows)
+    origin = choose([SOFTWARE], definition.rows, {}, prefix, _first(defaults, Key.SOFTWARE, software))
     strategies = ordered_variants(origin.rows["strategy"])
     same_platform = defaults.get(Key.PLATFORM, ()) == data.chosen[Key.PLATFORM]
     if key == Key.B and same_platform and defaults[Key.EXPERIMENT] == data.chosen[Key.EXPERIMENT]:
@@ -206,29 +208,18 @@ def _side(study: Study, key: Key, defaults: Mapping[str, Sequence[str]]) -> tupl
     if len(kinds) > 1:
         n_left_out = len(variant.rows) - len(most)
         st.caption(f"{several(n_left_out, 'run')} of {key.upper()} with other parameters are left out.")
-    return most, {**data.chosen, **origin.chosen, **strategy.chosen, **variant.chosen}
+    return most, {**data.chosen, **definition.chosen, **origin.chosen, **strategy.chosen, **variant.chosen}
 
 
-def _origins(runs: pd.DataFrame) -> dict[str, list[str]]:
-    """Defaults: the definitions, newest first, and the software; of each definition, that of the charts first."""
-    newest = runs.groupby(Key.DEFINITION)["started_at_utc"].max().sort_values(ascending=False)
-    definitions = list(newest.index)
-    ranked = origins(runs, str(runs["experiment"].iloc[0]))
-    ranked.sort(key=lambda origin: definitions.index(origin.definition[:DIGITS]))
-    software = [str(name) for origin in ranked for name in origin.runs[Key.SOFTWARE].value_counts().index]
-    return {Key.DEFINITION: definitions, Key.SOFTWARE: software}
+def _first(defaults: Defaults, key: Key, values: Iterable[str]) -> dict[str, list[str]]:
+    """The defaults of one filter: the choice of the other side if this side has it, then these values in order."""
+    return {key: [*defaults.get(key, ()), *values]}
 
 
-def _names(study: Study, runs: pd.DataFrame) -> dict[str, str]:
-    """Labels for the definitions and software versions of runs."""
-    days = runs.groupby(Key.DEFINITION)["started_at_utc"].max().str[:10]
-    names = {str(definition): f"{definition}, {day}" for definition, day in days.items()}
-    hashes = runs["software_sha256"].unique()
-    if len(hashes) > 1:
-        for sha256, facts in platform_queries.software_facts(study.reader(), hashes).items():
-            commit = f" at {facts['git_commit'][:DIGITS]}" if facts["git_commit"] else ""
-            names[sha256[:DIGITS]] = f"{facts['tmflow']}{commit}"
-    return names
+def _newest_run(runs: pd.DataFrame) -> dict[str, str]:
+    """When the newest run of each definition began (UTC, "" if unknown), by the definition, the newest first."""
+    newest = runs["started_at_utc"].fillna("").groupby(runs[Key.DEFINITION]).max().sort_values(ascending=False)
+    return {str(definition): str(date) for definition, date in newest.items()}
 
 
 def _single_runs(study: Study, uids: Sequence[str]) -> Sides:
@@ -263,9 +254,7 @@ def _runs(_study: Study, state: Identity, experiment: str, scale: str, platform:
 
 def _with_origins(source: Engine, only: RunFilter) -> pd.DataFrame:
     runs = queries.runs(source, only).merge(queries.origins(source, only), on="uid", validate="one_to_one")
-    return runs.assign(
-        **{Key.DEFINITION: runs["definition_sha256"].str[:DIGITS], Key.SOFTWARE: runs["software_sha256"].str[:DIGITS]}
-    )
+    return runs.assign(**{Key.DEFINITION: runs["definition_sha256"].str[:DIGITS]})
 
 
 def _write(a: Chosen, b: Chosen) -> None:
