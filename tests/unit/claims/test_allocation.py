@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from tests.support.claim_worlds import CLAIMS, only
+from tmflow.analysis.stats import POWER
 from tmflow.base.paths import project_root
 from tmflow.claims import predicates
-from tmflow.claims.allocation import Wish, further_rounds, next_wish, wishes
+from tmflow.claims.allocation import ENOUGH, NOT_HERE, NOT_REQUESTED, TOO_MANY, Wish, next_wish, wishes
 from tmflow.claims.decision import Curve, decide
 from tmflow.claims.measured_runs import MeasuredRuns
-from tmflow.claims.power import measured_spreads
+from tmflow.claims.power import measured_spreads, rounds_for
 from tmflow.claims.predicates import Predicate
 from tmflow.claims.tables import Tables, load
 from tmflow.study.config import load_study
@@ -46,7 +47,17 @@ def wanted(
     results: Path, tables: dict[str, Tables], names: Sequence[str], experiments: Sequence[str] = ALL
 ) -> list[Wish]:
     runs = MeasuredRuns(tables, CLAIMS.configurations, 64)
-    return wishes(only(*names), Plan(STUDY, "full", results, 64), runs, experiments)
+    return wishes(only(*names), Plan(STUDY, "full", results, 64), runs, uids(tables), experiments).wanting
+
+
+def uids(tables: dict[str, Tables], software: str | None = None) -> set[str]:
+    """The runs of all tables, or those by one software."""
+    return {
+        uid
+        for table in tables.values()
+        for uid, by in zip(table.runs["uid"], table.runs["software"], strict=True)
+        if software in (None, by)
+    }
 
 
 def test_noise_asks_for_rounds_and_quiet_runs_for_none(true_world: dict[str, Tables], tmp_path: Path) -> None:
@@ -117,7 +128,88 @@ def test_what_rounds_do_not_decide_gets_none(true_world: dict[str, Tables], tmp_
     assert not wanted(tmp_path, {"fig-4.1": no_htm}, [SAME])
     small = replace(loud, runs=loud.runs.assign(hardware_threads=8))
     runs = MeasuredRuns({"fig-4.1": small}, CLAIMS.configurations, 8)
-    assert not wishes(only(SAME), Plan(STUDY, "full", tmp_path, 8), runs, ALL)
+    assert wishes(only(SAME), Plan(STUDY, "full", tmp_path, 8), runs, uids({"": small}), ALL) == ([], {NOT_HERE: 1})
+
+
+def test_claims_without_further_rounds_are_counted_by_the_reason(true_world: dict[str, Tables], tmp_path: Path) -> None:
+    def without(table: Tables, experiments: Sequence[str] = ALL) -> dict[str, int]:
+        runs = MeasuredRuns({"fig-4.1": table}, CLAIMS.configurations, 64)
+        plan = Plan(STUDY, "full", tmp_path, 64)
+        return wishes(only(SAME), plan, runs, uids({"": table}), experiments).without
+
+    table = true_world["fig-4.1"]
+    assert without(noisy(table, 0.1)) == {}
+    assert without(noisy(table, 0.005)) == {ENOUGH: 1}
+    assert without(noisy(table, 0.1), ["fig-4.10"]) == {NOT_REQUESTED: 1}
+    assert without(noisy(table, 30.0)) == {TOO_MANY: 1}
+    assert without(noisy(table, 0.1, lost=1)) == {NOT_HERE: 1}
+
+
+def with_new_version(table: Tables, rounds: int) -> Tables:
+    """The table, and as many rounds by a newer version of the software."""
+    new = table.runs[table.runs["round"] <= rounds].assign(software="new", campaign_uid="new")
+    new = new.assign(uid="new-" + new["uid"], started_at_utc="2027" + new["started_at_utc"].str[4:])
+    return replace(table, runs=pd.concat([table.runs.assign(software="old"), new], ignore_index=True))
+
+
+def test_only_rounds_that_the_next_ones_are_pooled_with_count(true_world: dict[str, Tables], tmp_path: Path) -> None:
+    """The old version stands for the claim until the new one has six rounds, and gives the spread until then."""
+    old = noisy(true_world["fig-4.1"], 0.1)
+    (alone,) = wanted(tmp_path, {"fig-4.1": old}, [SAME])
+    needed = 6 + alone.rounds["fig-4.1"]
+    for rounds in (0, 1, 5, 6):
+        tables = {"fig-4.1": with_new_version(old, rounds)}
+        runs = MeasuredRuns(tables, CLAIMS.configurations, 64)
+        plan = Plan(STUDY, "full", tmp_path, 64)
+        (wish,) = wishes(only(SAME), plan, runs, uids(tables, "new"), ALL).wanting
+        assert wish.rounds == {"fig-4.1": needed - rounds}
+        assert wish.few == (rounds < 6)
+    quiet = {"fig-4.1": with_new_version(noisy(true_world["fig-4.1"], 0.001), 2)}
+    runs = MeasuredRuns(quiet, CLAIMS.configurations, 64)
+    plan = Plan(STUDY, "full", tmp_path, 64)
+    assert wishes(only(SAME), plan, runs, uids(quiet, "new"), ALL) == ([], {ENOUGH: 1})  # the old rounds decide it
+
+
+def test_repeats_count_towards_the_precision_of_a_round(true_world: dict[str, Tables], tmp_path: Path) -> None:
+    """The noise of trials only, four in a round: one more round gives four of them."""
+    table = true_world["fig-4.1"]
+    runs = pd.concat(
+        [table.runs.assign(uid=table.runs["uid"] + f"-{repeat}") for repeat in range(4)], ignore_index=True
+    )
+    runs["repeat"] = np.repeat(range(1, 5), len(table.runs))
+    four = {"fig-4.1": noisy(replace(table, runs=runs), 0.25)}
+    measured = MeasuredRuns(four, CLAIMS.configurations, 64)
+
+    def rounds(repeats: int) -> int:
+        plan = Plan(STUDY.model_copy(update={"repeats": repeats}), "full", tmp_path, 64)
+        (wish,) = wishes(only(SAME), plan, measured, uids(four), ALL).wanting
+        return 6 + wish.rounds["fig-4.1"]
+
+    assert rounds(4) == pytest.approx(rounds(1) / 4, rel=0.4)
+
+
+def test_the_check_with_the_fewest_rounds_says_how_many_are_missing(
+    true_world: dict[str, Tables], tmp_path: Path
+) -> None:
+    """Two checks of one experiment; the later one has more rounds."""
+    table = true_world["fig-4.1"]
+    last = {"htm": 2, "nolock": 4}
+    for name in last:
+        assert (table.runs["strategy"].str.endswith(name)).any()
+    kept = [
+        number <= last.get(strategy.removeprefix("tf_"), 6)
+        for strategy, number in zip(table.runs["strategy"], table.runs["round"], strict=True)
+    ]
+    tables = {"fig-4.1": noisy(replace(table, runs=table.runs[kept]), 0.1)}
+    claim = CLAIMS.claims[SAME]
+    checks = [
+        claim.checks[0].model_copy(update={"equivalent": claim.checks[0].equivalent.model_copy(update={"of": of})})
+        for of in (["Lock", "HTM"], ["Lock", "NoLock"])
+    ]
+    claims = CLAIMS.model_copy(update={"claims": {SAME: claim.model_copy(update={"checks": checks})}})
+    runs = MeasuredRuns(tables, CLAIMS.configurations, 64)
+    (wish,) = wishes(claims, Plan(STUDY, "full", tmp_path, 64), runs, uids(tables), ALL).wanting
+    assert (wish.rounds, wish.few) == ({"fig-4.1": 4}, True)
 
 
 def test_fewer_than_six_rounds_ask_for_six(true_world: dict[str, Tables], tmp_path: Path) -> None:
@@ -144,7 +236,7 @@ def verdict_after_stopping(predicate: Predicate, logs: NDArray[np.float64]) -> t
     rounds = 6
     while True:
         spreads = measured_spreads(predicate, curves(rounds))
-        if not further_rounds(spreads, len(spreads), rounds):
+        if (needed := rounds_for(spreads, len(spreads), POWER)) is None or needed <= rounds:
             break
         rounds += 1
     statements = predicate.statements(curves(rounds))
