@@ -10,13 +10,13 @@ from sqlalchemy import URL
 
 from tmflow.analysis.stats import MANY_ROUNDS
 from tmflow.base.text import listed, several
-from tmflow.claims.measured_runs import MeasuredRuns, load_measured_runs
+from tmflow.claims.measured_runs import MeasuredRuns, load_measured_runs, reason_barred
 from tmflow.claims.measures import Factors
 from tmflow.claims.next_run import Machine, could_decide, machine_of
 from tmflow.claims.origins import NEEDS
 from tmflow.claims.power import Spread, guessed_spreads, rounds_for
 from tmflow.claims.schema import Check, Claim, Claims, load_claims
-from tmflow.claims.selection import CAPABILITY, Missing
+from tmflow.claims.selection import CAPABILITY, Missing, Selected
 from tmflow.native import registry
 from tmflow.platform.facts import platform_facts
 from tmflow.spec.trial import TrialSpec
@@ -130,8 +130,10 @@ class _Planner:
         return PlannedClaim(name, claim.restates, among, rounds, guess=is_guess)
 
     def _demand(self, check: Check, claim: Claim) -> _Demand:
-        """Raises CannotPlan without noise of the check's measure."""
+        """Raises CannotPlan without noise of the check's measure, and if no number of rounds shows that it holds."""
         threads = self._threads(check, claim)
+        if (selected := self._selected(check, claim)) and (reason := reason_barred(check, selected)):
+            raise CannotPlan(reason)
         guess = self._guess(check)
         spreads = guessed_spreads(check.predicate, threads, *guess) if guess else self._measured(check, claim)
         if not spreads:
@@ -143,15 +145,19 @@ class _Planner:
         return self.guess if check.predicate.measure.name == "speed" else None
 
     def _measured(self, check: Check, claim: Claim) -> list[Spread]:
-        try:
-            selected = self.runs.select(check, claim.hardware)
-        except Missing:
-            selected = None
+        selected = self._selected(check, claim)
         if selected is None or selected.rounds[0] < 2 or max(selected.curves[0].threads) < claim.reach:
             measure = check.predicate.measure.name.replace("_", " ")
             why = f"too few measured runs of {check.experiment}"
             raise CannotPlan(f"no noise of its measure ({measure}) is known: {why}")
         return self.runs.spreads(check, selected, claim.hardware)
+
+    def _selected(self, check: Check, claim: Claim) -> Selected | None:
+        """The curves of the measured runs; None if runs are missing."""
+        try:
+            return self.runs.select(check, claim.hardware)
+        except Missing:
+            return None
 
     def _threads(self, check: Check, claim: Claim) -> list[int]:
         """The numbers of workers at which this machine runs every curve of the check."""
@@ -219,7 +225,8 @@ def _threads_with(points: Sequence[TrialSpec], factors: Mapping[str, object]) ->
 def as_text(planned: Sequence[PlannedClaim], power: float, guess: Guess | None) -> Iterator[str]:
     """The lines of the plan: a table of the claims, then those that cannot be planned with the reasons."""
     yield f"Rounds that decide each claim with a power of {power:g}, if the truth lies clearly inside the claimed range"
-    yield "(docs/protocol.md). All statements of a claim must hold. Claims share rounds, so times do not add up."
+    yield "and the noise is as assumed (docs/protocol.md). All statements of a claim must hold. Rounds are totals: they"
+    yield "include those that are measured. Claims share rounds, so times do not add up."
     if guess:
         yield f"The noise of times is a guess: {guess[0]:.1%} between rounds, {guess[1]:.1%} between trials."
     else:

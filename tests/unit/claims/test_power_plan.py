@@ -132,6 +132,17 @@ def test_measured_noise_is_that_of_the_points_that_the_claim_compares(
     assert other.rounds[0].rounds == 6
 
 
+def test_a_claim_with_failed_runs_is_not_planned(true_world: dict[str, Tables], tmp_path: Path) -> None:
+    table = true_world["fig-4.1"]
+    runs = table.runs.reset_index(drop=True)
+    htm = runs.index[(runs["strategy"] == "htm") & (runs["evidence"] == "measured") & (runs["matrix"] == 784)]
+    failed = runs.assign(status=runs["status"].where(runs.index != htm[-1], "failed"))
+    measured = MeasuredRuns({"fig-4.1": replace(table, runs=failed)}, CLAIMS.configurations, 64)
+    for guess in (None, GUESS):
+        one = planned(tmp_path, "softmax-same-speed", guess=guess, runs=measured)["softmax-same-speed"]
+        assert (one.reason, one.rounds) == ("runs of fig-4.1 failed", [])
+
+
 def test_the_noise_of_accuracies_is_measured_although_that_of_times_is_a_guess(
     claims_db: Connection, tmp_path: Path
 ) -> None:
