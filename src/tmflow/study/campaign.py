@@ -8,7 +8,7 @@ repeat one of its runs or experiments are here too.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -138,6 +138,12 @@ def rerun(experiment: str, scale: str = "full") -> str:
     """
     at = "" if scale == "full" else f" --scale {quote(scale)}"
     return f".venv/bin/tmflow study run{at} {quote(experiment)}"
+
+
+def add_rounds(experiments: Iterable[str]) -> str:
+    """The command that adds rounds of these experiments for claims until about 8 hours have passed."""
+    first, *others = experiments
+    return " ".join([rerun(first), *map(quote, others), "--hours 8"])
 
 
 def train_command(spec: Mapping[str, Any], round: int) -> str:
