@@ -255,7 +255,7 @@ def rates(predicate: Predicate, shift: Sequence[float], spread: float, studies: 
 
 
 STUDIES = 400
-ERROR = 3 * math.sqrt(0.05 * 0.95 / STUDIES)  # three standard errors of a rate of 5 %
+ERROR = 3 * math.sqrt(0.068 * 0.932 / STUDIES)  # three standard errors of a rate of 6.8 %
 BOUND, INSIDE = math.log(0.5), math.log(0.5 / 1.1)
 
 
@@ -274,7 +274,8 @@ def test_to_stop_by_the_spread_keeps_the_error_rates(
 ) -> None:
     """Most studies stop near the first rounds, where a spread that is small by chance matters most."""
     wrong = rates(predicate, at_bound, spread, STUDIES)
-    assert wrong["holds here"] <= 0.06 + ERROR  # 5 % is nominal; docs/protocol.md has the rates of 10,000 studies
+    # 5 % is nominal; docs/protocol.md has 6.8 % as the worst rate of 40,000 studies.
+    assert wrong["holds here"] <= 0.068 + ERROR
     assert wrong["does not hold here"] <= 0.05 + ERROR
 
 
