@@ -116,6 +116,23 @@ def test_each_experiment_of_a_claim_gets_the_rounds_that_it_lacks(tables: dict[s
     assert wanted(tmp_path, both, [BOTH], ["fig-4.1"]) == []  # the request runs only one of them
 
 
+def test_of_two_experiments_only_that_with_new_software_starts_again(tables: dict[str, Tables], tmp_path: Path) -> None:
+    """Both checks are noisy; the new version has measured one experiment so far."""
+
+    def vary(table: Tables) -> Tables:
+        accuracy = 0.5 + np.random.default_rng(2).normal(0, 0.1, len(table.runs))
+        return replace(table, runs=table.runs.assign(final_accuracy=accuracy))
+
+    first, second = (vary(tables[name]) for name in ALL)
+    (alone,) = wanted(tmp_path, {"fig-4.1": first, "fig-4.10": second}, [BOTH])
+    both = {"fig-4.1": with_new_version(first, 6), "fig-4.10": with_new_version(second, 2)}
+    runs = MeasuredRuns(both, CLAIMS.configurations, 64)
+    plan = Plan(STUDY, "full", tmp_path, 64)
+    (wish,) = wishes(only(BOTH), plan, runs, uids(both, "new"), ALL).wanting
+    assert wish.rounds == {"fig-4.1": alone.rounds["fig-4.1"], "fig-4.10": alone.rounds["fig-4.10"] + 4}
+    assert wish.few
+
+
 def test_what_rounds_do_not_decide_gets_none(true_world: dict[str, Tables], tmp_path: Path) -> None:
     table = true_world["fig-4.1"]
     loud = noisy(table, 0.1)
@@ -227,11 +244,13 @@ ALIKE = predicates.Equivalent(of=["a", "b"], contrast="average", metric="time")
 FAR = predicates.RatioWithin(of=["a", "b"], contrast="each", metric="time", high=0.5)
 
 
-def verdict_after_stopping(predicate: Predicate, logs: NDArray[np.float64]) -> tuple[str, int]:
+def verdict_after_stopping(
+    predicate: Predicate, logs: NDArray[np.float64], threads: tuple[int, ...] = THREADS
+) -> tuple[str, int]:
     """The verdict and the number of rounds when the rule stops; `logs` are those of two curves, by round."""
 
     def curves(rounds: int) -> list[Curve]:
-        return [Curve(name, THREADS, np.exp(of[:, :rounds])) for name, of in zip(predicate.of, logs, strict=True)]
+        return [Curve(name, threads, np.exp(of[:, :rounds])) for name, of in zip(predicate.of, logs, strict=True)]
 
     rounds = 6
     while True:
@@ -277,6 +296,23 @@ def test_to_stop_by_the_spread_keeps_the_error_rates(
     # 5 % is nominal; docs/protocol.md has 6.8 % as the worst rate of 40,000 studies.
     assert wrong["holds here"] <= 0.068 + ERROR
     assert wrong["does not hold here"] <= 0.05 + ERROR
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("bound", "spread", "nominal"), [(0.5, 0.08, 0.052), (0.1, 0.05, 0.095)], ids=["middle", "near 0"]
+)
+def test_shares_near_0_are_wrong_more_often_than_the_confidence_says(
+    bound: float, spread: float, nominal: float
+) -> None:
+    """The truth lies on the bound; the rounds are beta-distributed (docs/protocol.md)."""
+    rng, size = np.random.default_rng(9), bound * (1 - bound) / spread**2 - 1
+    few = predicates.ShareBelow(of=["a"], contrast="each", threshold=bound, share_of="commits")
+    wrong = 0
+    for _ in range(STUDIES):
+        shares = rng.beta(bound * size, (1 - bound) * size, (1, 1, 150))
+        wrong += verdict_after_stopping(few, np.log(shares), (2,))[0] == "holds here"
+    assert wrong / STUDIES == pytest.approx(nominal, abs=3 * math.sqrt(nominal * (1 - nominal) / STUDIES))
 
 
 @pytest.mark.slow

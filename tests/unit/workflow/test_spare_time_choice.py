@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from tmflow.base.paths import project_root
 from tmflow.claims.allocation import ENOUGH, NOT_REQUESTED, TOO_MANY, Wish, Wishes
 from tmflow.store import schema
 from tmflow.store.engine import sqlite_url
+from tmflow.study import campaign
 from tmflow.study.config import load_study
 from tmflow.study.plan import Plan
-from tmflow.workflow import spare_time, stored_rounds
+from tmflow.workflow import run, spare_time, stored_rounds
 from tmflow.workflow.request import parse_request
 from tmflow.workflow.spare_time import SpareTime
 
@@ -82,3 +84,27 @@ def test_the_reasons_are_the_true_ones(plan: Plan, monkeypatch: pytest.MonkeyPat
     few = of_study.describe(WISH._replace(few=True))
     assert "with about 3 more rounds; a verdict needs six rounds" in few
     assert "spread" not in few
+
+
+def test_a_round_that_was_allotted_before_an_interruption_is_measured_by_the_next_call(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The study ends between the decision and the first trial; nothing is recorded as added."""
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    request, before = parse_request(plan, ["fig-4.1"]), plan.rounds("fig-4.1")
+    for path in plan.run_files("fig-4.1"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    current = campaign.begin(plan.results, "full")
+    of_study = spare(plan)
+    monkeypatch.setattr(of_study, "next_wish", lambda: WISH)
+    monkeypatch.setattr(run, "_snakemake_logged", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run._add_rounds_of_claims(plan, request, (), current, of_study)
+    assert of_study.summary().startswith("--hours 8 added no round.")
+    (missing,) = [path for path in replace(plan).run_files("fig-4.1") if not path.exists()]
+    assert missing.name == f"round-{before + 1:03}.jsonl"
+    assert not plan.is_measured()
