@@ -40,7 +40,7 @@ class Wish(NamedTuple):
     next_s: float
     """Estimated seconds of one round of each of these experiments."""
     few: bool = False
-    """Whether fewer than six rounds count, which give no verdict."""
+    """Whether the rounds are only those to six, fewer of which give no verdict."""
 
 
 class Wishes(NamedTuple):
@@ -105,24 +105,24 @@ class _Basis(NamedTuple):
 def _further_rounds(
     claim: Claim, plan: Plan, runs: MeasuredRuns, joined: MeasuredRuns, experiments: Container[str]
 ) -> tuple[dict[str, int], bool]:
-    """The further rounds of each experiment that needs any, and whether fewer than six rounds count.
+    """The further rounds of each experiment that needs any, and whether they are only those to six.
 
     Raises _NoRounds if the claim gets none.
     """
     bases = [_basis(check, claim, runs, joined) for check in claim.checks]
     if not all(experiment in experiments for experiment in claim.experiments()):
         raise _NoRounds(NOT_REQUESTED)
-    needed = _rounds_needed(claim, plan, bases)
-    if all(rounds <= basis.selected.rounds[0] for basis, rounds in zip(bases, needed, strict=True)):
-        raise _NoRounds(ENOUGH)
+    needed = zip(bases, _rounds_needed(claim, plan, bases), strict=True)
+    wanting = [(basis, rounds) for basis, rounds in needed if basis.selected.rounds[0] < rounds]
     further = dict[str, int]()
-    for basis, rounds in zip(bases, needed, strict=True):
+    for basis, rounds in wanting:
         experiment, more = basis.check.experiment, rounds - basis.counted
         if plan.rounds(experiment) + more > MANY_ROUNDS:
             raise _NoRounds(TOO_MANY)
-        if more > 0:
-            further[experiment] = max(more, further.get(experiment, 0))
-    return further, min(basis.counted for basis in bases) < LEAST_ROUNDS
+        further[experiment] = max(more, further.get(experiment, 0))
+    if not further:
+        raise _NoRounds(ENOUGH)
+    return further, all(rounds == LEAST_ROUNDS for _, rounds in wanting)
 
 
 def _basis(check: Check, claim: Claim, runs: MeasuredRuns, joined: MeasuredRuns) -> _Basis:

@@ -130,7 +130,10 @@ def test_of_two_experiments_only_that_with_new_software_starts_again(tables: dic
     plan = Plan(STUDY, "full", tmp_path, 64)
     (wish,) = wishes(only(BOTH), plan, runs, uids(both, "new"), ALL).wanting
     assert wish.rounds == {"fig-4.1": alone.rounds["fig-4.1"], "fig-4.10": alone.rounds["fig-4.10"] + 4}
-    assert wish.few
+    quiet = both | {"fig-4.10": with_new_version(tables["fig-4.10"], 2)}
+    runs = MeasuredRuns(quiet, CLAIMS.configurations, 64)
+    (wish,) = wishes(only(BOTH), plan, runs, uids(quiet, "new"), ALL).wanting
+    assert wish.rounds == {"fig-4.1": alone.rounds["fig-4.1"]}  # the old rounds of the other are enough
 
 
 def test_what_rounds_do_not_decide_gets_none(true_world: dict[str, Tables], tmp_path: Path) -> None:
@@ -180,7 +183,7 @@ def test_only_rounds_that_the_next_ones_are_pooled_with_count(true_world: dict[s
         plan = Plan(STUDY, "full", tmp_path, 64)
         (wish,) = wishes(only(SAME), plan, runs, uids(tables, "new"), ALL).wanting
         assert wish.rounds == {"fig-4.1": needed - rounds}
-        assert wish.few == (rounds < 6)
+        assert not wish.few  # six are not enough at this spread
     quiet = {"fig-4.1": with_new_version(noisy(true_world["fig-4.1"], 0.001), 2)}
     runs = MeasuredRuns(quiet, CLAIMS.configurations, 64)
     plan = Plan(STUDY, "full", tmp_path, 64)
@@ -236,7 +239,7 @@ def test_fewer_than_six_rounds_ask_for_six(true_world: dict[str, Tables], tmp_pa
 
     for last in (1, 4):
         (wish,) = wanted(tmp_path, {"fig-4.1": until(last)}, [SAME])
-        assert wish.rounds == {"fig-4.1": 6 - last}
+        assert (wish.rounds, wish.few) == ({"fig-4.1": 6 - last}, True)
 
 
 THREADS = (1, 2, 4, 8)
