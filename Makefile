@@ -34,7 +34,7 @@ native: ## the static program build/tmflow-native, which runs the native driver 
 quick: setup ## the study at reduced size: build, train, store, draw, report (minutes, mostly the build)
 	@$(BIN)/tmflow study run --scale quick
 
-study: setup ## the complete study of config.yaml; HOURS=8: with further rounds for open claims until 8 hours have passed
+study: setup ## the complete study of config.yaml; HOURS=8: with further rounds for claims until 8 hours have passed
 	@$(BIN)/tmflow study run --scale full $(if $(HOURS),--hours "$(HOURS)")
 
 # One test process for every two processors, because many tests start several processes; but at least two, because most tests wait for

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,12 @@ from pages import links, opened, texts
 from seed import CRASH
 from sqlalchemy import URL
 
-from tests.support.claim_worlds import CLAIMS
+from tests.support.claim_worlds import CLAIMS, world_runs
 from tmflow.claims.origins import verdicts
+from tmflow.runfile import record
 from tmflow.store import engine, queries
+from tmflow.store.engine import sqlite_url
+from tmflow.store.ingest import ingest
 
 
 def test_all_claims_are_listed_with_mark_word_number_evidence_and_source(
@@ -87,6 +91,25 @@ def test_a_claim_tells_of_other_platforms(claimed: URL, monkeypatch: pytest.Monk
     (link,) = ((label, query) for label, query in links(app, "claims") if f"platform={other}" in query)
     assert ":green-badge[✓ holds here] on a POWER8" in link[0]
     assert "tmflow study run fig-4.7" in texts(app)
+
+
+def test_an_open_claim_names_the_command_that_adds_rounds_by_spreads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = CLAIMS.model_copy(update={"claims": {SAME: CLAIMS.claims[SAME]}})
+    runs = [
+        run.model_copy(update={"loop_s": math.exp(0.3 * math.sin(number))})
+        for number, run in enumerate(world_runs(claims))
+    ]
+    record.write(tmp_path / "runs.jsonl", runs)
+    url = sqlite_url(tmp_path / "study.db")
+    ingest(url, [tmp_path / "runs.jsonl"])
+    platform = platform_of(url, "fig-4.1")
+    (judged,) = (one for one in verdicts(engine.open_reader(url), "measured", platform) if one.id == SAME)
+    assert judged.finding.more_rounds is not None
+    text = texts(opened("claims", url, monkeypatch, claim=SAME, platform=platform, evidence="measured"))
+    assert "tmflow study run fig-4.1 --hours 8" in text
+    assert "rounds_at_most" not in text
 
 
 def test_of_failed_runs_alone_nothing_is_decided_and_why_is_told(

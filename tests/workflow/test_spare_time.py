@@ -73,9 +73,11 @@ def test_claims_get_the_rounds_that_they_lack_and_no_more(
 
     text = run("--hours", "1")
     assert n_rounds(checkout, "one") == 6
-    assert "tmflow: one more round of one: wide is decided soonest, with about 3 more rounds at its spread" in text
+    assert (
+        "tmflow: one more round of one: wide is decided soonest, with about 3 more rounds; a verdict needs six" in text
+    )
     assert "--hours 1 added 3 rounds of one" in text
-    assert "No claim that further rounds can decide here needs any" in text
+    assert "get no further round, by reason: enough for 80% power: 1." in text
     latest = campaign.load(checkout.results, "full")
     assert latest is not None
     assert list(latest.claim_rounds.values()) == [6]

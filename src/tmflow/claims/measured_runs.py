@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from tmflow.analysis.variance import trial_noise
 from tmflow.analysis.versions import origins
+from tmflow.base.canonical_json import sha256_of
 from tmflow.claims.measures import Factors
 from tmflow.claims.origins import experiments
 from tmflow.claims.power import Spread, measured_spreads
 from tmflow.claims.schema import Check, Claims, Hardware
 from tmflow.claims.selection import Candidates, Missing, Selected, select, usable
 from tmflow.claims.tables import Tables, load
+from tmflow.native import registry
 from tmflow.platform.facts import platform_facts, platform_sha256
+from tmflow.platform.software import software
+from tmflow.store import queries
 from tmflow.store.frames import Source, connected
 from tmflow.store.platform_queries import local_platform
+from tmflow.store.run_filter import DEFINITION, RunFilter
+from tmflow.study import campaign
+from tmflow.study.plan import Plan
 
 
 class MeasuredRuns:
@@ -41,6 +49,14 @@ class MeasuredRuns:
             parts = origins(runs, experiment)
             self._candidates[key] = Candidates(parts[0].runs if parts else runs, table.measured)
         return self._candidates[key]
+
+    def only(self, uids: Collection[str]) -> MeasuredRuns:
+        """The same machine's runs with these uids."""
+        tables = {
+            name: replace(table, runs=table.runs[table.runs["uid"].isin(uids)].reset_index(drop=True))
+            for name, table in self._tables.items()
+        }
+        return MeasuredRuns(tables, self._configurations, self._processors)
 
     def select(self, check: Check, hardware: Hardware) -> Selected:
         """The curves of a check. Raises `selection.Missing` as `selection.select` does."""
@@ -73,3 +89,25 @@ def load_measured_runs(source: Source, claims: Claims, processors: int) -> Measu
         platform = local_platform(connection, platform_sha256(platform_facts()))
     tables = {} if platform is None else load(source, experiments(claims), [platform])
     return MeasuredRuns(tables, claims.configurations, processors)
+
+
+def load_uids_joined(source: Source, claims: Claims, plan: Plan) -> frozenset[str]:
+    """The uids of the runs that the next rounds of the plan are pooled with: this definition and this software.
+
+    If the checkout has uncommitted changes, only the runs of the unfinished campaign are of this software.
+    """
+    names = [name for name in experiments(claims) if name in plan.experiments]
+    definitions = [sha256_of(plan.study.definition(name, plan.scale, "mnist"))[:DEFINITION] for name in names]
+    current, build = campaign.unfinished(plan.results, plan.scale), registry.build_info()
+    here = software(compiler=build.compiler, cflags=build.cflags)
+    only = RunFilter(experiments=names, definitions=definitions, scales=[plan.scale])
+    return queries.uids_of_software(source, only, here, current.uid if current else None)
+
+
+def reason_barred(check: Check, selected: Selected) -> str | None:
+    """Why the check cannot be shown to hold, however many rounds these runs get; None if it can."""
+    if len(selected.failed):
+        return f"runs of {check.experiment} failed"
+    if len(selected.diverged) and not check.predicate.diverged_agrees:
+        return f"runs of {check.experiment} diverged"
+    return None

@@ -3,11 +3,13 @@
 The number of rounds depends on the claimed ranges, an assumed truth and the spread of a round's value. The truth is
 assumed inside every claimed range: at the centre of a range with two bounds, or at a fixed distance inside a single
 bound. The distance is what the claims call a difference: 10 % of a speed, 10 points of a share, 2 points of a
-difference of accuracies, and at most half the way to the end of the shares. No estimate is used, so neither a plan nor
-a stopping rule that follows from it can favour an outcome.
+difference of accuracies, and at most half the distance from the bound to 0 or 1 (for differences, to -1 or 1). No
+estimated effect is used, only spreads, so neither a plan nor a stopping rule that follows from it can favour an
+outcome.
 
 All statements of a claim must hold. Each gets an equal part of the chance to miss, so the claim is decided with at
-least the power, however its statements depend on each other.
+least the power if the noise is the assumed one, however its statements depend on each other. If the spread was measured
+in few rounds, the power is less on average (docs/protocol.md).
 """
 
 from __future__ import annotations
@@ -82,14 +84,14 @@ class Spread:
         return math.hypot(self.lasting, self.trial / math.sqrt(repeats))
 
 
-def guessed_spreads(predicate: Predicate, threads: Sequence[int], rounds: float, trials: float) -> list[Spread]:
+def guessed_spreads(predicate: Predicate, threads: Sequence[int], point: float, trials: float) -> list[Spread]:
     """The spreads of a predicate of speeds with these numbers of workers, in increasing order.
 
-    rounds, trials: standard deviations of the log time of a point, of what a round does to this point alone and
+    point, trials: standard deviations of the log time of a point, of what a round does to this point alone and
     between its trials. Both are independent between points. What a round does to all points cancels out.
     """
     return [
-        Spread(one, norm * rounds, norm * trials)
+        Spread(one, norm * point, norm * trials)
         for one, norm in zip(*_targets_and_norms(predicate, threads), strict=True)
     ]
 

@@ -10,13 +10,13 @@ from sqlalchemy import URL
 
 from tmflow.analysis.stats import MANY_ROUNDS
 from tmflow.base.text import listed, several
-from tmflow.claims.measured_runs import MeasuredRuns, load_measured_runs
+from tmflow.claims.measured_runs import MeasuredRuns, load_measured_runs, reason_barred
 from tmflow.claims.measures import Factors
 from tmflow.claims.next_run import Machine, could_decide, machine_of
 from tmflow.claims.origins import NEEDS
 from tmflow.claims.power import Spread, guessed_spreads, rounds_for
 from tmflow.claims.schema import Check, Claim, Claims, load_claims
-from tmflow.claims.selection import CAPABILITY, Missing
+from tmflow.claims.selection import CAPABILITY, Missing, Selected
 from tmflow.native import registry
 from tmflow.platform.facts import platform_facts
 from tmflow.spec.trial import TrialSpec
@@ -52,15 +52,15 @@ class PlannedClaim:
     rounds: list[Rounds] = field(default_factory=list)
     """Of each experiment of the claim."""
     reason: str | None = None
-    guess: bool = False
-    """Whether the noise is a guess."""
+    noise_rounds: int | None = None
+    """The fewest measured rounds of which a spread is that of the noise; None if all noise is a guess."""
 
     @property
     def seconds(self) -> float:
         return sum(of_experiment.seconds for of_experiment in self.rounds)
 
     def as_json(self) -> dict[str, Any]:
-        noise = None if self.reason else "guess" if self.guess else "measured"
+        noise = None if self.reason else "guess" if self.noise_rounds is None else "measured"
         rounds = [
             {"experiment": of.experiment, "rounds": of.rounds, "repeats": of.repeats, "minutes": _minutes(of.seconds)}
             for of in self.rounds
@@ -72,6 +72,7 @@ class PlannedClaim:
             "experiments": rounds,
             "minutes": None if self.reason else _minutes(self.seconds),
             "noise": noise,
+            "noise_rounds": self.noise_rounds,
             "reason": self.reason,
         }
 
@@ -81,6 +82,8 @@ class _Demand(NamedTuple):
 
     experiment: str
     spreads: list[Spread]
+    rounds: int | None
+    """The measured rounds of which they are the spreads; None for a guess."""
 
 
 def plan_here(plan: Plan, database: URL, power: float, guess: Guess | None) -> list[PlannedClaim]:
@@ -126,32 +129,41 @@ class _Planner:
             ]
         except CannotPlan as error:
             return PlannedClaim(name, claim.restates, reason=str(error))
-        is_guess = any(self._guess(check) for check in claim.checks)
-        return PlannedClaim(name, claim.restates, among, rounds, guess=is_guess)
+        noise_rounds = min((demand.rounds for demand in demands if demand.rounds is not None), default=None)
+        return PlannedClaim(name, claim.restates, among, rounds, noise_rounds=noise_rounds)
 
     def _demand(self, check: Check, claim: Claim) -> _Demand:
-        """Raises CannotPlan without noise of the check's measure."""
+        """Raises CannotPlan without noise of the check's measure, and if no number of rounds shows that it holds."""
         threads = self._threads(check, claim)
-        guess = self._guess(check)
-        spreads = guessed_spreads(check.predicate, threads, *guess) if guess else self._measured(check, claim)
-        if not spreads:
+        selected = self._selected(check, claim)
+        if selected and (reason := reason_barred(check, selected)):
+            raise CannotPlan(reason)
+        if guess := self._guess(check):
+            demand = _Demand(check.experiment, guessed_spreads(check.predicate, threads, *guess), None)
+        else:
+            demand = self._measured(check, claim, selected)
+        if not demand.spreads:
             raise CannotPlan(f"{check.place} has no number of workers that it is about")
-        return _Demand(check.experiment, spreads)
+        return demand
 
     def _guess(self, check: Check) -> Guess | None:
         """The guessed noise of a check of speeds; None for other measures, and without a guess."""
         return self.guess if check.predicate.measure.name == "speed" else None
 
-    def _measured(self, check: Check, claim: Claim) -> list[Spread]:
-        try:
-            selected = self.runs.select(check, claim.hardware)
-        except Missing:
-            selected = None
+    def _measured(self, check: Check, claim: Claim, selected: Selected | None) -> _Demand:
         if selected is None or selected.rounds[0] < 2 or max(selected.curves[0].threads) < claim.reach:
             measure = check.predicate.measure.name.replace("_", " ")
             why = f"too few measured runs of {check.experiment}"
             raise CannotPlan(f"no noise of its measure ({measure}) is known: {why}")
-        return self.runs.spreads(check, selected, claim.hardware)
+        spreads = self.runs.spreads(check, selected, claim.hardware)
+        return _Demand(check.experiment, spreads, selected.rounds[0])
+
+    def _selected(self, check: Check, claim: Claim) -> Selected | None:
+        """The curves of the measured runs; None if runs are missing."""
+        try:
+            return self.runs.select(check, claim.hardware)
+        except Missing:
+            return None
 
     def _threads(self, check: Check, claim: Claim) -> list[int]:
         """The numbers of workers at which this machine runs every curve of the check."""
@@ -219,19 +231,25 @@ def _threads_with(points: Sequence[TrialSpec], factors: Mapping[str, object]) ->
 def as_text(planned: Sequence[PlannedClaim], power: float, guess: Guess | None) -> Iterator[str]:
     """The lines of the plan: a table of the claims, then those that cannot be planned with the reasons."""
     yield f"Rounds that decide each claim with a power of {power:g}, if the truth lies clearly inside the claimed range"
-    yield "(docs/protocol.md). All statements of a claim must hold. Claims share rounds, so times do not add up."
+    yield "and the noise is as assumed (docs/protocol.md). All statements of a claim must hold. Rounds are totals: they"
+    yield "include those that are measured. Claims share rounds, so times do not add up."
     if guess:
-        yield f"The noise of times is a guess: {guess[0]:.1%} between rounds, {guess[1]:.1%} between trials."
+        yield f"The noise of times is a guess: {guess[0]:.1%} by a round, of this point alone, not the noise between"
+        yield f"rounds of `study noise`, which includes what a round does to all points; {guess[1]:.1%} between trials."
     else:
-        yield "The noise is that of this machine's measured runs; without repeats in them, no plan has any."
+        yield "The noise is that of this machine's measured runs. If they have no repeats, their gain is unknown, and"
+        yield "the plan is for single trials. Six rounds give rough spreads (standard error 30%), so power is less."
     rows = [one for one in planned if one.reason is None]
     if rows:
-        yield f"{'claim':<41}{'experiments':<20}{'statements':>10}{'rounds':>9}{'repeats':>9}{'minutes':>9}"
+        numbers = f"{'statements':>10}{'rounds':>9}{'repeats':>9}{'minutes':>9}{'noise from':>12}"
+        yield f"{'claim':<41}{'experiments':<20}{numbers}"
     for one in rows:
         columns = zip(*(map(str, of[:3]) for of in one.rounds), strict=True)
         experiments, rounds, repeats = (", ".join(column) for column in columns)
+        noise = "a guess" if one.noise_rounds is None else several(one.noise_rounds, "round")
         minutes = f"{one.seconds / 60:.0f}" if one.seconds >= 600 else f"{one.seconds / 60:.1f}"
-        yield f"{one.name:<41}{experiments:<20}{one.statements:>10}{rounds:>9}{repeats:>9}{minutes:>9}"
+        numbers = f"{one.statements:>10}{rounds:>9}{repeats:>9}{minutes:>9}{noise:>12}"
+        yield f"{one.name:<41}{experiments:<20}{numbers}"
     if len(rows) < len(planned):
         yield "Cannot be planned here:"
     for one in planned:

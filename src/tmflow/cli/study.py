@@ -38,9 +38,12 @@ def plan(
             help="Plan claims instead: the rounds that decide each with this probability, above 0 and below 1."
         ),
     ] = None,
-    noise_rounds: Annotated[
+    noise_point: Annotated[
         float | None,
-        typer.Option(help="With --power: guess how much a round varies the time of a point; 0.02 is 2 %."),
+        typer.Option(
+            help="With --power: guess how much a round varies the time of this point alone; 0.02 is 2 %. It is not the "
+            "noise between rounds of `study noise`, which is common to all points."
+        ),
     ] = None,
     noise_trials: Annotated[
         float | None, typer.Option(help="With --power: guess how much the times of trials of a round vary.")
@@ -48,8 +51,8 @@ def plan(
     native: Annotated[Path | None, typer.Option(hidden=True, help="Write the static program's plan there.")] = None,
 ) -> None:
     """List the experiments, their trials, and their estimated durations, from similar past runs if there are any."""
-    if power is not None or noise_rounds is not None or noise_trials is not None:
-        _plan_claims(scale, power, noise_rounds, noise_trials, as_json)
+    if power is not None or noise_point is not None or noise_trials is not None:
+        _plan_claims(scale, power, noise_point, noise_trials, as_json)
         return
     if native:
         from tmflow.study import native_plan
@@ -76,36 +79,36 @@ def plan(
 
 
 def _plan_claims(
-    scale: Scale | None, power: float | None, noise_rounds: float | None, noise_trials: float | None, as_json: bool
+    scale: Scale | None, power: float | None, noise_point: float | None, noise_trials: float | None, as_json: bool
 ) -> None:
     """Print the rounds that decide each claim with this power. Raises BadInput for options that make no plan."""
     from tmflow.base.errors import BadInput
     from tmflow.claims import power_plan
 
     if power is None:
-        raise BadInput("--noise-rounds and --noise-trials are for a plan of claims: give --power with them.")
+        raise BadInput("--noise-point and --noise-trials are for a plan of claims: give --power with them.")
     if not 0 < power < 1:  # also false for nan
         raise BadInput(f"--power is {power:g}, but must be above 0 and below 1, for example 0.8.")
     if scale == "quick":
         raise BadInput("--power plans claims, and quick runs decide none: give --scale full, or no --scale.")
-    guess = _noise_guess(noise_rounds, noise_trials)
+    guess = _noise_guess(noise_point, noise_trials)
     result = power_plan.plan_here(make_plan("full"), database(), power, guess)
     document = {"power": power, "noise_guess": guess, "claims": [one.as_json() for one in result]}
     print_result(as_json, document, power_plan.as_text(result, power, guess))
 
 
-def _noise_guess(rounds: float | None, trials: float | None) -> tuple[float, float] | None:
+def _noise_guess(point: float | None, trials: float | None) -> tuple[float, float] | None:
     """The guessed noise, or None without a guess. Raises BadInput for one of the two, or one that is no noise."""
     from tmflow.base.errors import BadInput
 
-    if rounds is None and trials is None:
+    if point is None and trials is None:
         return None
-    if rounds is None or trials is None:
-        raise BadInput("--noise-rounds and --noise-trials belong together: give both; 0.02 is 2 % of the time.")
-    for name, value in (("--noise-rounds", rounds), ("--noise-trials", trials)):
+    if point is None or trials is None:
+        raise BadInput("--noise-point and --noise-trials belong together: give both; 0.02 is 2 % of the time.")
+    for name, value in (("--noise-point", point), ("--noise-trials", trials)):
         if not 0 <= value < 1:
             raise BadInput(f"{name} is {value:g}, but must be a share of the time, from 0 to below 1; 0.02 is 2 %.")
-    return rounds, trials
+    return point, trials
 
 
 @app.command()

@@ -8,7 +8,7 @@ Columns have the names of the table. Columns of other tables: `experiment` (the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -99,6 +99,16 @@ def origins(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:
     """
     statement = select_by_round([Run.uid, Environment.env_sha256, Software.software_sha256], only)
     return frame(source, statement.join(Software, Run.software_id == Software.id).order_by(Run.id))
+
+
+def uids_of_software(
+    source: Source, only: RunFilter, software: Mapping[str, Any], campaign_uid: str | None
+) -> frozenset[str]:
+    """The uids of the runs by the same software as runs of this campaign by `software` (`software_labels.is_of`)."""
+    with connected(source) as connection:
+        table = frame(connection, select_by_round([*of_run(joined=only.joined), Run.software_id], only))
+        is_same = software_labels.is_of(connection, table[["software_id", "campaign_uid"]], software, campaign_uid)
+    return frozenset(table.loc[is_same, "uid"])
 
 
 def curves(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:

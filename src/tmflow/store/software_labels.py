@@ -7,7 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from tmflow.analysis.run_table import numbered
@@ -29,11 +31,29 @@ def of_runs(connection: Connection, runs: pd.DataFrame) -> pd.Series:
     If this checkout has the commits, it determines which of them have the same code.
     """
     number = numbered(runs, ["software_id", "campaign_uid"])
+    labels = measured_by(_distinct_software(connection, runs, number), _code_here)
+    return pd.Series(labels.to_numpy()[number], index=runs.index, dtype="str")
+
+
+def is_of(connection: Connection, runs: pd.DataFrame, here: Mapping[str, Any], campaign_uid: str | None) -> pd.Series:
+    """Whether each run is by the same software as runs of this campaign by `here`, which has the facts of `Software`.
+
+    runs: as for `of_runs`. campaign_uid: None for a campaign that does not exist yet.
+    """
+    number = numbered(runs, ["software_id", "campaign_uid"])
+    stored = _distinct_software(connection, runs, number).astype(object)
+    another = {**here, "campaign_uid": campaign_uid or "a new campaign"}
+    every = pd.concat([stored, pd.DataFrame([another], columns=stored.columns, dtype=object)], ignore_index=True)
+    *labels, wanted = measured_by(every, _code_here)
+    return pd.Series([labels[place] == wanted for place in number], index=runs.index, dtype=bool)
+
+
+def _distinct_software(connection: Connection, runs: pd.DataFrame, number: NDArray[np.intp]) -> pd.DataFrame:
+    """The facts of the distinct pairs of software and campaign, in the order of their numbers."""
     distinct = runs[~pd.Series(number, runs.index).duplicated()].reset_index(drop=True)  # few, however many runs
     columns = Software.__table__.columns
     facts = [columns[name] for name in ("git_commit", "git_dirty", *VERSIONS)]
-    labels = measured_by(with_facts(connection, distinct, "software_id", columns["id"], facts), _code_here)
-    return pd.Series(labels.to_numpy()[number], index=runs.index, dtype="str")
+    return with_facts(connection, distinct, "software_id", columns["id"], facts)
 
 
 def measured_by(by: pd.DataFrame, code_of: Callable[[str], str]) -> pd.Series:

@@ -8,7 +8,7 @@ repeat one of its runs or experiments are here too.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -68,18 +68,26 @@ def latest_scale(results: Path) -> Scale:
     return latest.scale if latest else "full"
 
 
+def unfinished(results: Path, scale: Scale) -> Campaign | None:
+    """This machine's unfinished campaign, which the next round continues; None if it would begin a new one."""
+    campaign = load(results, scale)
+    if campaign is None or campaign.finished or campaign.platform_sha256 != platform_sha256(platform_facts()):
+        return None
+    return campaign
+
+
 def current(results: Path, scale: Scale) -> Campaign:
     """The campaign for the next round: this machine's unfinished one, else a new one."""
-    campaign = load(results, scale)
-    platform = platform_sha256(platform_facts())
-    if campaign is None or campaign.finished or campaign.platform_sha256 != platform:
+    campaign = unfinished(results, scale)
+    if campaign is None:
+        latest = load(results, scale)
         campaign = Campaign(
             uid=str(uuid.uuid4()),
             created_at_utc=utc_now(),
             scale=scale,
-            platform_sha256=platform,
-            rounds=campaign.rounds if campaign else {},  # added rounds stay part of the study
-            claim_rounds=campaign.claim_rounds if campaign else {},
+            platform_sha256=platform_sha256(platform_facts()),
+            rounds=latest.rounds if latest else {},  # added rounds stay part of the study
+            claim_rounds=latest.claim_rounds if latest else {},
         )
         save(results, campaign)
     return campaign
@@ -130,6 +138,12 @@ def rerun(experiment: str, scale: str = "full") -> str:
     """
     at = "" if scale == "full" else f" --scale {quote(scale)}"
     return f".venv/bin/tmflow study run{at} {quote(experiment)}"
+
+
+def add_rounds(experiments: Iterable[str]) -> str:
+    """The command that adds rounds of these experiments for claims until about 8 hours have passed."""
+    first, *others = experiments
+    return " ".join([rerun(first), *map(quote, others), "--hours 8"])
 
 
 def train_command(spec: Mapping[str, Any], round: int) -> str:

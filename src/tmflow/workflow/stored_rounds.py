@@ -27,8 +27,10 @@ def complete_rounds(plan: Plan) -> list[Path]:
     return [path for name in plan.experiments for path in plan.run_files(name) if path.exists()]
 
 
-def store_complete_rounds(plan: Plan) -> None:
+def store_complete_rounds(plan: Plan) -> bool:
     """Store the complete run files that the database does not hold yet; no timed work starts before this ends.
+
+    Returns whether all are stored.
 
     The step of a round calls this before it measures, so it stores the earlier rounds. It must not store its own round:
     Snakemake deletes the run file of a step that fails, so a step that is killed after storing would leave a round in
@@ -45,9 +47,12 @@ def store_complete_rounds(plan: Plan) -> None:
                 ingest(database, missing)
     except (BadInput, OSError) as error:
         print(f"tmflow: {several(len(complete), 'round')} complete, but not all stored yet: {error}", file=sys.stderr)
+        return False
     except Exception:
         traceback.print_exc()
         print(f"tmflow: {several(len(complete), 'round')} complete, but not all stored yet.", file=sys.stderr)
+        return False
+    return True
 
 
 def describe_stored_rounds(plan: Plan, database: URL) -> str:

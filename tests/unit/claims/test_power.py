@@ -187,3 +187,19 @@ def test_rounds_to_be_inside_is_the_fewest_that_suffice() -> None:
     assert rounds_to_be_inside(**fields, power=0.8, at_most=rounds - 1) is None
     for spread in (0.0, *np.linspace(0.0005, 0.02, 200)):  # SciPy gives NaN for some chances that are nearly 0
         assert rounds_to_be_inside(**{**fields, "spread": spread}, power=0.8, least=6) == 6
+
+
+@pytest.mark.parametrize(("low", "held"), [(-math.inf, 0.733), (-math.log(1.1), 0.657)], ids=["one bound", "two"])
+def test_a_plan_from_the_spread_of_six_rounds_has_less_power(low: float, held: float) -> None:
+    """The numbers of docs/protocol.md, from 40,000 plans, for a true spread of 15 %."""
+    rng, true, high, studies = np.random.default_rng(8), 0.15, math.log(1.1), 2000
+    one = Target(low, high, 0.0, 0.90)
+    needed = {step: one.rounds(true * math.exp(step / 20), 0.8) for step in range(-60, 41)}
+    shown = 0
+    for step in np.rint(20 * np.log(np.sqrt(rng.chisquare(5, studies) / 5))).astype(int):
+        rounds = needed[int(step)]
+        assert rounds is not None
+        values = rng.normal(0.0, true, rounds)
+        half = stdtrit(rounds - 1, 0.95) * values.std(ddof=1) / math.sqrt(rounds)
+        shown += low < values.mean() - half and values.mean() + half < high
+    assert shown / studies == pytest.approx(held, abs=3 * math.sqrt(held * (1 - held) / studies) + 0.01)

@@ -21,7 +21,7 @@ from tmflow.portal.filter_widgets import choose
 from tmflow.portal.links import halves, link, show_commands, show_text
 from tmflow.portal.study_data import Study
 from tmflow.portal.url_state import PLATFORM, Choice, Key, ValuesFilter
-from tmflow.study.campaign import rerun
+from tmflow.study.campaign import add_rounds, rerun
 
 INTRODUCTION = (
     "Each finding of the 2017 study, checked against the runs of one platform, separately for each kind of evidence. "
@@ -125,12 +125,15 @@ def show_detail(of_kinds: Sequence[Judged], study: Study, platform: str) -> None
     st.markdown("#### Evidence needed for a decision")
     st.markdown(markdown(needed_evidence(shown)))
     if finding.verdict in ("inconclusive", UNTESTED):
-        on_machine = "In the project's folder, on such a machine:"
-        more = (
-            "Raise `rounds_at_most` of the experiment in config.yaml by that number, then run in the project's folder:"
-        )
-        st.caption(on_machine if finding.more_rounds is None else more)
-        show_commands(*(rerun(name) for name in claim.experiments()))
+        if finding.more_rounds is None:
+            st.caption("In the project's folder, on such a machine:")
+            show_commands(*(rerun(name) for name in claim.experiments()))
+        else:
+            st.caption(
+                "In the project's folder; this adds rounds for claims until about 8 hours have passed. Or set `rounds` "
+                "of the experiment in config.yaml to the total number, with those measured, and leave out `--hours`:"
+            )
+            show_commands(add_rounds(claim.experiments()))
     if claim.explanation:
         st.markdown(f"#### Explanation\n{claim.explanation}")
     st.markdown("#### Runs used")
