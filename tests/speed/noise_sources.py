@@ -24,7 +24,6 @@ from tmflow.analysis.stats import mean_interval, of_logs
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.clock import utc_now
 from tmflow.base.files import write_text
-from tmflow.base.locks import machine_to_itself
 from tmflow.base.text import interval
 from tmflow.benchmark.text import state
 from tmflow.platform.facts import display_name, platform_facts
@@ -34,8 +33,9 @@ from tmflow.runner import machine_load
 from tmflow.runner.supervisor import RoundJob, run_round
 from tmflow.spec.trial import TrialSpec
 
-ROUNDS, REPEATS = 6, 3
+ROUNDS, REPEATS = 7, 4
 THREADS = (1, 2)
+COMMON = {"dataset": "mnist", "learning_rate": 0.5, "test_images": 100}
 
 
 class Workload(NamedTuple):
@@ -48,7 +48,7 @@ class Workload(NamedTuple):
     def points(self, **changes: Any) -> list[TrialSpec]:
         """The points, with these factors changed; twice the steps if `steps` is 2."""
         steps = changes.pop("steps", 1)
-        factors = self.factors | {"iterations": steps * self.factors["iterations"]} | changes
+        factors = COMMON | self.factors | {"iterations": steps * self.factors["iterations"]} | changes
         return [TrialSpec(strategy=name, threads=n, **factors) for name in self.strategies for n in THREADS]
 
 
@@ -56,17 +56,17 @@ WORKLOADS = (
     Workload(
         "softmax, batch 100, session",
         ("tf_lock", "tf_nolock"),
-        {"model": "mnist_softmax", "batch": 100, "iterations": 1000, "test_images": 100},
+        {"model": "mnist_softmax", "batch": 100, "iterations": 1000},
     ),
     Workload(
         "mnist_deep, batch 1, session",
         ("tf_lock", "tf_nolock"),
-        {"model": "mnist_deep", "batch": 1, "iterations": 100, "learning_rate": 0.001, "test_images": 100},
+        {"model": "mnist_deep", "batch": 1, "iterations": 100, "learning_rate": 0.001, "dropout_keep": 0.5},
     ),
     Workload(
         "softmax, batch 1, native",
         ("lock", "nolock"),
-        {"model": "mnist_softmax", "driver": "native", "batch": 1, "iterations": 20_000, "test_images": 100},
+        {"model": "mnist_softmax", "driver": "native", "batch": 1, "iterations": 20_000},
     ),
 )
 
@@ -79,6 +79,11 @@ class Setting(NamedTuple):
     factors: dict[str, Any] | None = None
     driver: str | None = None
     """The driver to which it applies; None: both."""
+
+    def points(self, workload: Workload) -> list[TrialSpec]:
+        """The points of the workload with this setting; none if it does not apply to their driver."""
+        applies = self.driver in (None, workload.factors.get("driver", "session"))
+        return workload.points(**self.factors or {}) if applies else []
 
 
 AS_IN_A_STUDY = "as in a study"
@@ -96,13 +101,7 @@ SETTINGS = (
 
 def trials(setting: Setting, number: int, folder: Path) -> Iterator[dict[str, Any]]:
     """Run one round of a setting in a fresh process; yield the time per step of each trial."""
-    of_point = {
-        point.sha256: (workload.name, f"{point.strategy} {point.threads}")
-        for workload in WORKLOADS
-        if setting.driver in (None, workload.factors.get("driver", "session"))
-        for point in workload.points(**setting.factors or {})
-    }
-    points = [point for workload in WORKLOADS for point in workload.points(**setting.factors or {})]
+    points = {point: workload.name for workload in WORKLOADS for point in setting.points(workload)}
     definition = {"setting": setting.name}
     job = RoundJob(
         campaign=CampaignRef(uid=str(uuid.uuid4()), created_at_utc=utc_now()),
@@ -110,7 +109,7 @@ def trials(setting: Setting, number: int, folder: Path) -> Iterator[dict[str, An
             name="noise-sources", scale="adhoc", definition_sha256=sha256_of(definition), definition=definition
         ),
         number=number,
-        points=[point for point in points if point.sha256 in of_point],
+        points=list(points),
         repeats=REPEATS,
         trial_timeout_s=600,
         run_file=folder / f"{SETTINGS.index(setting)}-{number}.jsonl",
@@ -120,9 +119,13 @@ def trials(setting: Setting, number: int, folder: Path) -> Iterator[dict[str, An
     for run in record.read(job.run_file):
         if run.loop_s is None:
             raise SystemExit(f"noise_sources: a trial of '{setting.name}' failed: {run.reason}")
-        workload, point = of_point[run.spec.sha256]
-        step_us = 1e6 * run.loop_s / run.spec.iterations
-        yield {"setting": setting.name, "workload": workload, "point": point, "round": number, "step_us": step_us}
+        yield {
+            "setting": setting.name,
+            "workload": points[run.spec],
+            "point": f"{run.spec.strategy} {run.spec.threads}",
+            "round": number,
+            "step_us": 1e6 * run.loop_s / run.spec.iterations,
+        }
 
 
 def noise_of_rounds(times: pd.DataFrame) -> pd.Series:
@@ -159,7 +162,7 @@ def main(report: Path) -> None:
     before, order = machine_load.sample(), random.Random(2017)
     rows: list[dict[str, Any]] = []
     plan = [(number, setting) for number in range(1, ROUNDS + 1) for setting in order.sample(SETTINGS, len(SETTINGS))]
-    with tempfile.TemporaryDirectory(prefix="tmflow-noise-") as folder, machine_to_itself():
+    with tempfile.TemporaryDirectory(prefix="tmflow-noise-") as folder:
         for number, setting in tqdm(plan, desc="rounds"):
             rows += trials(setting, number, Path(folder))
     meanwhile = MachineState(**machine_load.between(before, machine_load.sample()))

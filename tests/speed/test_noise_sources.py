@@ -33,3 +33,12 @@ def test_the_report_compares_noise_and_times_with_the_base() -> None:
     _, noise, time = noise_sources.row(times(0.04, slower=3.0), base)
     assert float(noise.split()[0]) == pytest.approx(2, rel=0.15)
     assert float(time.split()[0]) == pytest.approx(3, rel=0.05)
+
+
+def test_every_setting_has_points_of_the_drivers_that_it_applies_to() -> None:
+    counts = {
+        setting.name: len({point for one in noise_sources.WORKLOADS for point in setting.points(one)})
+        for setting in noise_sources.SETTINGS
+    }
+    assert counts.pop("workers pinned to cores") == 4
+    assert set(counts.values()) == {12}
