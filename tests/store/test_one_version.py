@@ -96,7 +96,7 @@ def test_a_study_sums_up_one_version_or_all_and_lists_all_runs(reader: Engine) -
     assert "rounds of several versions are pooled in 6 of 6 points" in figure.caption.text
     pd.testing.assert_frame_equal(pooled.runs(), study.runs())
     with pytest.raises(BadInput, match=r"unknown value of versions 'newer'; valid: all, one"):
-        tmflow.open_study(reader.url, versions="newer")  # type: ignore[arg-type]
+        tmflow.open_study(reader.url, versions="newer")  # type: ignore[arg-type]  # a wrong value
 
 
 def test_the_number_left_out_is_the_same_in_the_tables_of_all_ways(reader: Engine) -> None:
