@@ -71,11 +71,12 @@ def make_spec(factors: dict[str, Any], where: str) -> TrialSpec:
 def kept_threads(threads: Iterable[int], processors: int) -> set[int]:
     """Select the numbers of threads that a machine with `processors` hardware threads runs under `threads: auto`.
 
-    These are all up to twice the hardware threads, and the next one; higher ones are oversubscribed in the same way.
+    These are all up to twice the hardware threads, and at least the first two; higher ones are oversubscribed in the
+    same way, and say nothing about scaling.
     """
     ordered = sorted(set(threads))
     within = [number for number in ordered if number <= 2 * processors]
-    return set(ordered[: len(within) + 1])
+    return set(ordered[: max(len(within), 2)])
 
 
 def _has_use(factor: str, grid: Mapping[str, Sequence[Entry]]) -> bool:
