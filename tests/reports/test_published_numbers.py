@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import ROOT
 from tmflow.base.errors import BadInput
 from tmflow.benchmark.page_numbers import filled_page
-from tmflow.reports.pages.bundle_runs import published_runs
+from tmflow.reports.pages.bundle_runs import published_machines
 from tmflow.reports.pages.fill import fill_texts, filled_pages
 from tmflow.reports.pages.schema import load_pages
 from tmflow.store import engine
@@ -33,7 +33,7 @@ def test_a_changed_number_is_replaced_and_an_entry_that_no_page_shows_is_refused
     every = load_pages()
     pages = every.model_copy(update={"tables": {}, "values": {"htm-elements": every.values["htm-elements"]}})
     page = ROOT / "page.md"
-    with published_runs(ROOT / "contrib" / pages.machine) as published:
+    with published_machines(ROOT / "contrib", pages.machines) as published:
         texts = fill_texts({page: "It is <!-- value: htm-elements -->50 %<!-- end -->.\n"}, pages, published)
         number = r"\d+\.\d\d \[\d+\.\d\d, \d+\.\d\d\] %"
         assert re.fullmatch(f"It is <!-- value: htm-elements -->{number}<!-- end -->\\.\n", texts[page])

@@ -123,3 +123,32 @@ def time_ratios(runs: pd.DataFrame, factor: str, value: object) -> pd.DataFrame:
     return table.sort_values(
         COMPARED, ignore_index=True, key=lambda c: c.map(rank) if c.name in ("variant", "against") else c
     )
+
+
+def point_ratio(runs: pd.DataFrame, base: pd.DataFrame) -> Interval:
+    """Compute the loop time of one point over that of another in the same round, whatever the two differ in.
+
+    runs, base: the runs of a point each, of any status. Returns the geometric mean with its 95 % interval; NaN without
+    a round in which both have a result.
+    """
+    times = _times_by_round(runs, base)
+    return NOTHING if times.empty else ratio_interval(times[0], times[1])
+
+
+def speedup_ratio(runs: tuple[pd.DataFrame, pd.DataFrame], base: tuple[pd.DataFrame, pd.DataFrame]) -> Interval:
+    """Compute the speedup of one point over that of another, each against one worker of its own configuration.
+
+    runs, base: the runs with one worker, and those with several. A round counts if all four have a result; otherwise
+    as `point_ratio`.
+    """
+    times = _times_by_round(*runs, *base)
+    return NOTHING if times.empty else ratio_interval(times[0] / times[1], times[2] / times[3])
+
+
+def _times_by_round(*points: pd.DataFrame) -> pd.DataFrame:
+    """The loop times of points, a column each, in the rounds in which all of them have a result."""
+    times = [
+        average_repeats(runs[(runs["status"] == "ok") & runs["loop_s"].notna()]).set_index([*ROUND])["loop_s"]
+        for runs in points
+    ]
+    return pd.concat(times, axis="columns", join="inner", keys=range(len(times)))

@@ -10,13 +10,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.support.frames import DETAILS, ended, grid, run
+from tests.support.frames import ended, grid, records, run
+from tmflow.analysis.run_table import Loaded
 from tmflow.base.documents import read_yaml
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.benchmark.page_numbers import SpeedPage, load_page
 from tmflow.reports import docs_index
-from tmflow.reports.pages.bundle_runs import Published, Tables, published_runs
+from tmflow.reports.pages.bundle_runs import Published, published_runs
 from tmflow.reports.pages.cells import Numbers
 from tmflow.reports.pages.fill import REGION, fill_regions
 from tmflow.reports.pages.schema import Pages, Query, Table, check_pages, load_pages
@@ -31,16 +32,9 @@ class Synthetic(Published):
     """Published runs that are in memory."""
 
     def __init__(self, runs: pd.DataFrame, **details: pd.DataFrame) -> None:
-        empty = {name: pd.DataFrame(columns=columns) for name, columns in DETAILS.items()}
-        self._all = Tables(
-            runs,
-            details.get("transactions", empty["transactions"]),
-            details.get("variables", pd.DataFrame(columns=["uid", "variable", "updates", "commits", "fallbacks"])),
-            details.get("full", pd.DataFrame(columns=["uid", "lost_fraction", "torn_fraction"])),
-            details.get("staleness", empty["staleness"]),
-        )
+        self._all = records(runs, **details)
 
-    def tables(self, experiment: str, evidence: Evidence) -> Tables:
+    def tables(self, experiment: str, evidence: Evidence) -> Loaded:
         return self._all
 
 
@@ -49,7 +43,11 @@ def query(measure: str, **given: Any) -> Query:
 
 
 def text(runs: pd.DataFrame, asked_for: Query, **details: pd.DataFrame) -> str:
-    return Numbers(Synthetic(runs, **details)).cell(asked_for, "here")
+    return numbers_of(runs, **details).cell(asked_for, "here")
+
+
+def numbers_of(runs: pd.DataFrame, **details: pd.DataFrame) -> Numbers:
+    return Numbers({"a-machine": Synthetic(runs, **details)}, "a-machine")
 
 
 NOLOCK = {"strategy": "tf_nolock", "threads": 4}
@@ -62,6 +60,7 @@ NOLOCK = {"strategy": "tf_nolock", "threads": 4}
         (query("speed", where=NOLOCK, base={"strategy": "tf_lock"}, digits=3), "0.909"),
         (query("time", where=NOLOCK, base={"threads": 1}, digits=2), "0.25"),
         (query("speedup", where=NOLOCK), "4"),
+        (query("speedup", where=NOLOCK, base={"strategy": "tf_lock"}, digits=2), "1.00"),
         (query("speedup_vs_tf_lock", where=NOLOCK, digits=2), "3.64"),
         (query("accuracy", where=NOLOCK), "0.903 [0.902, 0.905]"),
         (query("accuracy", where=NOLOCK, unit="%", digits=1), "90.3 [90.2, 90.5] %"),
@@ -70,6 +69,51 @@ NOLOCK = {"strategy": "tf_nolock", "threads": 4}
 )
 def test_a_number_has_the_runs_of_its_factors_and_its_interval(asked_for: Query, expected: str) -> None:
     assert text(grid(), asked_for) == expected
+
+
+def test_a_speedup_over_another_is_against_one_worker_of_each() -> None:
+    runs = grid(("tf_lock", "tf_nolock"), (1, 4))
+    slow_alone = (runs["strategy"] == "tf_lock") & (runs["threads"] == 1)
+    runs.loc[slow_alone, "loop_s"] *= 2
+    of_lock = query("speedup", where={"strategy": "tf_lock", "threads": 4}, base={"strategy": "tf_nolock"}, digits=2)
+    assert text(runs, of_lock) == "2.00"
+    ended(runs, slow_alone & (runs["round"] > 4), "failed", "it crashed")
+    assert text(runs, of_lock) == "2.00, 4 of 6 rounds"
+    ended(runs, slow_alone, "failed", "it crashed")
+    assert text(runs, of_lock) == ""
+
+
+def test_without_a_lost_update_the_rounds_are_counted() -> None:
+    runs = grid(("lock",), (4,), measures="full")
+    full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": 0.0, "torn_fraction": [0.0, 0, 0, 0, 0, 0.03]})
+    of_lock = {"where": {"strategy": "lock", "threads": 4}, "unit": "%", "digits": 1}
+    assert text(runs, query("lost", **of_lock), full=full) == "none in 6 rounds"
+    assert text(runs, query("torn", **of_lock), full=full) == "0.5 [0.0, 1.8] %"
+
+
+def test_aborts_are_of_one_cause_and_times_to_one_accuracy() -> None:
+    runs = grid(("htm",), (4,), **parameters_of("htm"), curve_points=2)
+    transactions = pd.DataFrame({"uid": runs["uid"], "commits": 50, "fallbacks": 10, "attempts": 100})
+    abort = {"mechanism": "rtm", "family": "capacity", "raw_code": "0x00000008", "n": 40}
+    aborts = pd.DataFrame([{"uid": uid, **abort} for uid in runs["uid"]])
+    of_htm = {"where": {"strategy": "htm", "threads": 4}}
+    capacity = query("aborted", **of_htm, cause="capacity", unit="%", digits=0)
+    assert text(runs, capacity, transactions=transactions, aborts=aborts) == "40 %"
+    curves = pd.DataFrame(
+        [(uid, step, step / 10, step / 20) for uid in runs["uid"] for step in (10, 20)],
+        columns=["uid", "iteration", "elapsed_s", "accuracy"],
+    )
+    assert text(runs, query("time_to_accuracy", **of_htm, target=0.9, digits=1), curves=curves) == "1.8"
+
+
+def test_a_query_may_name_another_machine() -> None:
+    machines: dict[str, Published] = {"one": Synthetic(grid()), "two": Synthetic(grid(("striped",)))}
+    numbers = Numbers(machines, "one")
+    of_striped = query("speedup", machine="two", where={"strategy": "striped", "threads": 4})
+    assert numbers.cell(of_striped, "here") == "4"
+    assert numbers.cell(of_striped.model_copy(update={"machine": None}), "here") == ""
+    assert numbers.rounds(of_striped) == "fig_4_1 (6 rounds), measured on two"
+    assert "two" in check_pages(change("values/x", {"claims": "measured", "machine": "two"})()).machines
 
 
 def test_rounds_without_a_result_are_counted() -> None:
@@ -88,6 +132,17 @@ def test_the_base_of_another_strategy_needs_none_of_its_parameters() -> None:
     where = {"strategy": "stm", "manager": "backoff", "threads": 4}
     runs = pd.concat([grid(("tf_lock",), (4,)), slow], ignore_index=True)
     assert text(runs, query("time", where=where, base={"strategy": "tf_lock"}, digits=2)) == "3.00"
+
+
+def test_a_base_may_differ_in_several_factors_and_is_one_point() -> None:
+    runs = pd.concat([grid(("lock", "striped"), (1, 4)), grid(("lock",), (1,), kernel="fused")], ignore_index=True)
+    of_striped = query("time", where={"strategy": "striped", "threads": 4}, base={"strategy": "lock"}, digits=2)
+    assert text(runs, of_striped) == "1.10"
+    alone = of_striped.model_copy(update={"base": {"strategy": "lock", "threads": 1, "kernel": "fused"}})
+    assert text(runs, alone) == "0.28"
+    both = of_striped.model_copy(update={"base": {"strategy": "lock", "threads": 1}})
+    with pytest.raises(BadInput, match=r"here, base: the runs differ in kernel; 'where' must name their values\."):
+        text(runs, both)
 
 
 def test_a_number_of_several_points_is_refused() -> None:
@@ -120,8 +175,9 @@ def test_a_table_names_its_rows_columns_and_rounds() -> None:
         }
     )
     lines = ["| workers | Lock |", "| --- | --- |", "| two | 2.0 |", "| four | 4.0 |"]
-    numbers = Numbers(Synthetic(grid()))
-    assert table_text(table, numbers, "t") == "\n".join([*lines, "", "Runs: fig_4_1 (6 rounds), measured."])
+    numbers = numbers_of(grid())
+    source = "Runs: fig_4_1 (6 rounds), measured on a-machine."
+    assert table_text(table, numbers, "t") == "\n".join([*lines, "", source])
     absent = table.model_copy(update={"columns": {"HTM": Query(where={"strategy": "htm"})}})
     with pytest.raises(BadInput, match="t: the row 'two' has no number"):
         table_text(absent, numbers, "t")
@@ -157,13 +213,17 @@ def change(path: str, value: Any) -> Callable[[], dict[str, Any]]:
             "the measure 'lost' has no 'base'",
         ),
         (
-            change("values/x", {"experiment": "e", "measure": "time", "base": {"threads": 1, "batch": 1}}),
-            "'base' has 2 factors, but should have one",
+            change("values/x", {"experiment": "e", "measure": "time", "base": {}}),
+            "'base' is empty, but should have the factors in which the base differs",
         ),
         (change("values/x", {"experiment": "e", "measure": "lost", "variable": "W"}), "has no 'variable'"),
         (change("values/x", {"experiment": "e", "measure": "lost", "where": {"thread": 1}}), "did you mean 'threads'"),
         (change("values/x", {"experiment": "e", "measure": "lost", "where": {"strategy": "lok"}}), "mean 'lock'"),
         (change("values/x", {"experiment": "e", "mesure": "lost"}), "unknown key"),
+        (change("values/x", {"experiment": "e", "measure": "lost", "cause": "any"}), "'lost' has no 'cause'"),
+        (change("values/x", {"experiment": "e", "measure": "aborted"}), "the measure 'aborted' needs 'cause'"),
+        (change("values/x", {"experiment": "e", "measure": "aborted", "cause": "capcity"}), "did you mean 'capacity'"),
+        (change("values/x", {"experiment": "e", "measure": "time_to_accuracy"}), "needs 'target'"),
         (change("values/claims", {"claims": "measured"}), "'claims' names a table and a value"),
         (change("tables/X", {"runs": "all"}), "tables.X"),
     ],

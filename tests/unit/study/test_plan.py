@@ -56,10 +56,11 @@ def plan_of(raw: dict[str, Any], results: Path, processors: int = 2, scale: Any 
 @pytest.mark.parametrize(
     ("processors", "kept"),
     [
-        (2, [1, 2, 4, 8]),
-        (4, [1, 2, 4, 8, 16]),
-        (12, [1, 2, 4, 8, 16, 26]),
-        (13, [1, 2, 4, 8, 16, 26, 32]),
+        (1, [1, 2]),
+        (2, [1, 2, 4]),
+        (4, [1, 2, 4, 8]),
+        (12, [1, 2, 4, 8, 16]),
+        (13, [1, 2, 4, 8, 16, 26]),
         (64, [1, 2, 4, 8, 16, 26, 32, 48, 64, 80]),
         (80, [1, 2, 4, 8, 16, 26, 32, 48, 64, 80]),
     ],
@@ -68,13 +69,17 @@ def test_kept_threads(processors: int, kept: list[int]) -> None:
     assert sorted(kept_threads([80, 64, 48, 32, 26, 16, 8, 4, 2, 1], processors)) == kept
 
 
+def test_a_list_keeps_two_numbers_of_threads_on_the_smallest_machine() -> None:
+    assert sorted(kept_threads([1, 4, 16], 1)) == [1, 4]
+
+
 def test_threads_auto_cuts_each_list_by_itself_and_leaves_the_definition_alone(tmp_path: Path) -> None:
     raw = study_with([{"threads": [2, 8, 16, 32]}])
     plans = {n: plan_of({**raw, "threads": "auto"}, tmp_path, n) for n in (2, 4, 64)}
     of_lock = {n: [p for p in plan.points("one", "mnist") if p.strategy == "lock"] for n, plan in plans.items()}
     assert {n: [p.threads for p in points] for n, points in of_lock.items()} == {
-        2: [1, 4, 64, 2, 8],
-        4: [1, 4, 64, 2, 8, 16],
+        2: [1, 4, 2, 8],
+        4: [1, 4, 2, 8],
         64: [1, 4, 64, 2, 8, 16, 32],
     }
     assert len({plan.definition_id("one") for plan in plans.values()}) == 1

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
 from sqlalchemy import Engine
 
-from tmflow.analysis.run_table import n_rounds
+from tmflow.analysis.run_table import Loaded
 from tmflow.analysis.versions import origins
 from tmflow.base.errors import BadInput
 from tmflow.base.text import listed
@@ -24,28 +23,12 @@ from tmflow.store import engine, platform_queries, queries
 from tmflow.store.run_filter import RunFilter
 
 
-@dataclass(frozen=True)
-class Tables:
-    """The runs of an experiment, of any status and of one origin (as in a claim), with their counts."""
-
-    runs: pd.DataFrame
-    transactions: pd.DataFrame
-    variables: pd.DataFrame
-    full: pd.DataFrame
-    staleness: pd.DataFrame
-
-    @property
-    def rounds(self) -> int:
-        """The number of rounds with a result."""
-        return n_rounds(self.runs, self.runs["status"] == "ok")
-
-
 class Published:
     """The runs of the bundles of one machine, which are pooled: one study may be in several bundles."""
 
     def __init__(self, source: Engine, platform: str) -> None:
         self.source, self.platform = source, platform
-        self._tables: dict[tuple[str, Evidence], Tables] = {}
+        self._tables: dict[tuple[str, Evidence], Loaded] = {}
         self._verdicts: dict[Evidence, list[Judged]] = {}
 
     @cached_property
@@ -53,8 +36,8 @@ class Published:
         """All runs at full scale, of any status and evidence."""
         return queries.runs(self.source, RunFilter(platforms=[self.platform], scales=["full"], joined=True))
 
-    def tables(self, experiment: str, evidence: Evidence) -> Tables:
-        """The runs that a claim on this experiment would use: at full scale, on MNIST, of one origin."""
+    def tables(self, experiment: str, evidence: Evidence) -> Loaded:
+        """The runs that a claim on this experiment would use, of any status: at full scale, on MNIST, of one origin."""
         key = (experiment, evidence)
         if key not in self._tables:
             eligible = usable(self.runs[self.runs["experiment"] == experiment], evidence, "any")
@@ -64,15 +47,7 @@ class Published:
                 experiments=[experiment], platforms=[self.platform], scales=["full"], evidences=[evidence],
                 statuses=["ok"], joined=True,
             )  # fmt: skip
-            self._tables[key] = Tables(
-                runs,
-                *(
-                    read(self.source, only)
-                    for read in (
-                        queries.transactions, queries.variable_transactions, queries.full_measures, queries.staleness
-                    )
-                ),
-            )  # fmt: skip
+            self._tables[key] = queries.records(self.source, only)._replace(runs=runs)
         return self._tables[key]
 
     def verdicts(self, evidence: Evidence) -> list[Judged]:
@@ -80,6 +55,13 @@ class Published:
         if evidence not in self._verdicts:
             self._verdicts[evidence] = verdicts(self.source, evidence, self.platform, joined=True)
         return self._verdicts[evidence]
+
+
+@contextmanager
+def published_machines(contrib: Path, machines: Iterable[str]) -> Iterator[dict[str, Published]]:
+    """The published runs of each of these folders of contrib/, by its name. Raises BadInput as `published_runs`."""
+    with ExitStack() as stack:
+        yield {machine: stack.enter_context(published_runs(contrib / machine)) for machine in machines}
 
 
 @contextmanager

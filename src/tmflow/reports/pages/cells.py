@@ -8,32 +8,46 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from tmflow.analysis import baseline, elements, summaries
-from tmflow.analysis.run_table import POINT, n_rounds
+from tmflow.analysis.run_table import POINT, Loaded, n_rounds
 from tmflow.base.errors import BadInput
 from tmflow.base.text import interval, several
-from tmflow.reports.pages.bundle_runs import Published, Tables
+from tmflow.reports.pages.bundle_runs import Published
 from tmflow.reports.pages.schema import Query, Value
 from tmflow.spec.strategies import PARAMETERS, STRATEGY_PARAMETERS
 
-SUMMARIES: Mapping[str, Callable[[Tables], pd.DataFrame]] = {
+SUMMARIES: Mapping[str, Callable[[Loaded], pd.DataFrame]] = {
     "speedup": lambda tables: summaries.speedup(tables.runs),
     "speedup_vs_tf_lock": lambda tables: summaries.speedup(tables.runs, "tf_lock"),
     "step_time": lambda tables: summaries.step_time(tables.runs),
     "accuracy": lambda tables: summaries.accuracy(tables.runs),
+    "time_to_accuracy": lambda tables: summaries.time_to_accuracy(tables.runs, tables.curves),
     "commits": lambda tables: summaries.commits(tables.runs, tables.transactions),
+    "aborted": lambda tables: summaries.failures(tables.runs, tables.transactions, tables.aborts),
     "lost": lambda tables: summaries.lost(tables.runs, tables.full),
     "torn": lambda tables: summaries.torn(tables.runs, tables.full),
+    "lock_waited": lambda tables: summaries.lock_waited(tables.runs, tables.full),
+    "lock_held": lambda tables: summaries.lock_held(tables.runs, tables.full),
     "staleness": lambda tables: summaries.mean_staleness(tables.runs, tables.staleness),
 }
 """The summary of each measure that needs no other argument; one row for each point."""
 
+EVENTS = ("lost", "torn")
+"""Measures of events. If no round has any, the interval bounds the share of rounds that do (`stats.share_interval`)."""
+
 
 class Numbers:
-    """Computes numbers from published runs; remembers summaries, because many cells share one."""
+    """Computes numbers from published runs; remembers summaries, because many cells share one.
 
-    def __init__(self, published: Published) -> None:
-        self.published = published
-        self._summaries: dict[tuple[str, str, str], pd.DataFrame] = {}
+    machines: the published runs of each machine, by its folder in contrib/; `default` is used where a query names none.
+    """
+
+    def __init__(self, machines: Mapping[str, Published], default: str) -> None:
+        self._machines, self._default = machines, default
+        self._summaries: dict[tuple[str, str, str, str], pd.DataFrame] = {}
+
+    def published(self, machine: str | None) -> Published:
+        """The published runs of a machine; None: of the default."""
+        return self._machines[machine or self._default]
 
     def cell(self, query: Query, where: str) -> str:
         """The text of a number; empty if there are no such runs. `where` names its place in errors.
@@ -48,7 +62,7 @@ class Numbers:
         _require_one_point(runs, where)
         if query.measure == "size":
             return _size(runs, query, where)
-        rounds, row = n_rounds(runs, runs["status"] != ""), self._estimate(query, tables, runs)
+        rounds, row = n_rounds(runs, runs["status"] != ""), self._estimate(query, tables, runs, where)
         if row is None or pd.isna(row["estimate"]):
             results = n_rounds(runs, runs["status"] == "ok")
             return f"{results} of {rounds} rounds" if results < rounds else ""
@@ -63,25 +77,27 @@ class Numbers:
         return text
 
     def rounds(self, query: Query) -> str:
-        """The experiment of a query and its number of rounds, for the line under a table."""
-        return f"{query.experiment} ({several(self._tables(query).rounds, 'round')})"
+        """The runs of a query in words, for the line under a table: experiment, rounds, evidence and machine."""
+        runs = self._tables(query).runs
+        rounds = several(n_rounds(runs, runs["status"] == "ok"), "round")
+        return f"{query.experiment} ({rounds}), {query.evidence or 'measured'} on {query.machine or self._default}"
 
-    def _tables(self, query: Query) -> Tables:
-        return self.published.tables(str(query.experiment), query.evidence or "measured")
+    def _tables(self, query: Query) -> Loaded:
+        return self.published(query.machine).tables(str(query.experiment), query.evidence or "measured")
 
-    def _estimate(self, query: Query, tables: Tables, runs: pd.DataFrame) -> pd.Series | None:
+    def _estimate(self, query: Query, tables: Loaded, runs: pd.DataFrame, where: str) -> pd.Series | None:
         """The row of the estimate, with the columns estimate, low, high and rounds; None without one."""
         if query.base is not None:
-            return _ratio(query, tables.runs, runs)
+            return _ratio(query, tables.runs, runs, where)
         summary = self._summary(query, tables)
-        rows = select(summary, query.where)
-        if query.variable is not None:
-            rows = rows[rows["variable"] == query.variable]
+        along = {key: getattr(query, key) for key in ("variable", "cause", "target")}
+        rows = select(summary, query.where | {key: value for key, value in along.items() if value is not None})
         return rows.iloc[0] if len(rows) else None
 
-    def _summary(self, query: Query, tables: Tables) -> pd.DataFrame:
+    def _summary(self, query: Query, tables: Loaded) -> pd.DataFrame:
         measure, by_variable = str(query.measure), query.variable is not None
-        key = (str(query.experiment), query.evidence or "measured", measure + ("/variable" if by_variable else ""))
+        shown = measure + ("/variable" if by_variable else "")
+        key = (query.machine or self._default, str(query.experiment), query.evidence or "measured", shown)
         if key not in self._summaries:
             if measure == "elements":
                 summary = elements.committed_elements(tables.runs, tables.variables, by_variable=by_variable)
@@ -105,18 +121,21 @@ def _require_one_point(runs: pd.DataFrame, where: str) -> None:
         raise BadInput(f"{where}: the runs differ in {', '.join(differing)}; 'where' must name their values.")
 
 
-def _ratio(query: Query, every: pd.DataFrame, runs: pd.DataFrame) -> pd.Series | None:
-    """The ratio of the times of the runs and of those of the base in the same round; of `speed`, its reciprocal."""
-    ((factor, value),) = (query.base or {}).items()
-    shared = query.where
-    if factor == "strategy":  # the base lacks the parameters of the other strategy
-        lacking = set(PARAMETERS) - set(STRATEGY_PARAMETERS.get(str(value), {}))
+def _ratio(query: Query, every: pd.DataFrame, runs: pd.DataFrame, where: str) -> pd.Series:
+    """The ratio of the runs to those of the base in the same round: of times, speeds or speedups."""
+    base, shared = query.base or {}, query.where
+    if "strategy" in base:  # the base lacks the parameters of the other strategy
+        lacking = set(PARAMETERS) - set(STRATEGY_PARAMETERS.get(str(base["strategy"]), {}))
         shared = {name: given for name, given in shared.items() if name not in lacking}
-    of_base = select(every, {**shared, factor: value})
-    compared = pd.concat([runs, of_base])
-    against = value if query.measure == "time" else runs[factor].iloc[0]
-    ratios = baseline.time_ratios(compared, factor, against)
-    return ratios.iloc[0] if len(ratios) else None
+    of_base = select(every, {**shared, **base})
+    _require_one_point(of_base, f"{where}, base")
+    if query.measure == "speedup":
+        one, base_one = (select(every, {**factors, "threads": 1}) for factors in (query.where, {**shared, **base}))
+        interval = baseline.speedup_ratio((one, runs), (base_one, of_base))
+    else:
+        interval = baseline.point_ratio(*((runs, of_base) if query.measure == "time" else (of_base, runs)))
+    estimate, low, high, rounds = interval
+    return pd.Series({"estimate": estimate, "low": low, "high": high, "rounds": rounds}, dtype=object)
 
 
 def _size(runs: pd.DataFrame, query: Query, where: str) -> str:
@@ -134,7 +153,9 @@ def stable(number: float) -> float:
 
 
 def _number(row: pd.Series, query: Query) -> str:
-    """The estimate with its interval."""
+    """The estimate with its interval; where no round lost an update or tore a read, the number of rounds."""
+    if query.measure in EVENTS and row["estimate"] == 0:
+        return f"none in {several(int(row['rounds']), 'round')}"
     scale, unit = (100, " %") if query.unit == "%" else (1, "")
     estimate, low, high = (scale * float(row[name]) for name in ("estimate", "low", "high"))
     return number_text(estimate, low, high, query.digits) + unit

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tmflow.base.errors import BadInput, unknown
 from tmflow.base.files import write_text
-from tmflow.reports.pages.bundle_runs import Published, published_runs
+from tmflow.reports.pages.bundle_runs import Published, published_machines
 from tmflow.reports.pages.cells import Numbers
 from tmflow.reports.pages.schema import ClaimsTable, Pages, load_pages
 from tmflow.reports.pages.tables import counts_text, table_text
@@ -34,13 +34,13 @@ def filled_pages(root: Path) -> dict[Path, str]:
     """
     pages = load_pages(root)
     texts = {root / page: _read(root, page) for page in pages.pages}
-    with published_runs(root / "contrib" / pages.machine) as published:
-        return fill_texts(texts, pages, published)
+    with published_machines(root / "contrib", pages.machines) as machines:
+        return fill_texts(texts, pages, machines)
 
 
-def fill_texts(texts: dict[Path, str], pages: Pages, published: Published) -> dict[Path, str]:
-    """The texts with the numbers of the published runs. Raises BadInput as `filled_pages`."""
-    numbers, used = Numbers(published), set[str]()
+def fill_texts(texts: dict[Path, str], pages: Pages, machines: Mapping[str, Published]) -> dict[Path, str]:
+    """The texts with the numbers of the published runs, by machine. Raises BadInput as `filled_pages`."""
+    numbers, used = Numbers(machines, pages.machine), set[str]()
 
     def text_of(name: str, compute: Callable[[], str]) -> str:
         used.add(name)
@@ -49,7 +49,7 @@ def fill_texts(texts: dict[Path, str], pages: Pages, published: Published) -> di
     def value(name: str) -> str:
         query = pages.values[name]
         if isinstance(query, ClaimsTable):
-            return counts_text(published, query.claims)
+            return counts_text(numbers.published(query.machine), query.claims)
         return numbers.value(query, f"pages.yaml: values.{name}")
 
     tables = {

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tmflow.analysis.summaries import ANY
 from tmflow.base.documents import document, kept, read_yaml
 from tmflow.base.errors import BadInput, unknown
 from tmflow.base.paths import project_root
 from tmflow.native import registry
+from tmflow.spec.abort_codes import Family
 from tmflow.spec.trial import Evidence, TrialSpec
 
 MeasureName = Literal[
-    "speedup", "speedup_vs_tf_lock", "speed", "time", "step_time", "accuracy", "commits", "elements", "size", "lost",
-    "torn", "staleness",
+    "speedup", "speedup_vs_tf_lock", "speed", "time", "step_time", "accuracy", "time_to_accuracy", "commits", "aborted",
+    "elements", "size", "lost", "torn", "lock_waited", "lock_held", "staleness",
 ]  # fmt: skip
 RELATIVE = ("speed", "time")  # measures that need a base
+WITH_BASE = (*RELATIVE, "speedup")  # measures that may have one
+OF = {"variable": ("elements", "size"), "cause": ("aborted",), "target": ("time_to_accuracy",)}
+"""The keys of a query that belong to some measures only."""
+REQUIRED = ("cause", "target")  # the measures of these keys need them
+CAUSES = (*get_args(Family), ANY)
 NAME = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 Value = str | int | float
 Factors = dict[str, Value]
@@ -32,12 +39,15 @@ class _Closed(BaseModel):
 class Query(_Closed):
     """What a number shows, or the part of it that a row or a column of a table gives."""
 
+    machine: str | None = Field(None, min_length=1, description="the folder in contrib/; by default that of all pages")
     experiment: str | None = Field(None, min_length=1)
     evidence: Evidence | None = None
     where: Factors = Field({}, description="the values of factors that identify the runs")
     measure: MeasureName | None = None
-    base: Factors | None = Field(None, description="of speed and time: the factor in which the base differs")
+    base: Factors | None = Field(None, description="of speed, time and speedup: the factors in which the base differs")
     variable: str | None = Field(None, description="of the measures elements and size: only this variable")
+    cause: str | None = Field(None, description="of aborted: a family of causes, or any")
+    target: float | None = Field(None, gt=0, le=1, description="of time_to_accuracy: the test accuracy, a fraction")
     unit: Literal["%"] | None = Field(None, description="%: a share or an accuracy is shown as a percentage")
     digits: int | None = Field(None, ge=0, le=6, description="decimals; by default those that the interval justifies")
 
@@ -66,20 +76,29 @@ class ClaimsTable(_Closed):
     """The verdicts of `tmflow claims`: in a table one row for each claim, in a sentence the number of each verdict."""
 
     claims: Evidence
+    machine: str | None = Field(None, min_length=1)
 
 
 class RunsTable(_Closed):
     """The runs of each experiment: rounds, trials, and how they ended."""
 
     runs: Literal["all"]
+    machine: str | None = Field(None, min_length=1)
+
+
+class NoiseTable(_Closed):
+    """The noise of each measured experiment: between rounds, between trials, and of the paired ratio of a round."""
+
+    noise: Literal["measured"]
+    machine: str | None = Field(None, min_length=1)
 
 
 class Pages(_Closed):
     """The content of pages.yaml."""
 
-    machine: str = Field(min_length=1, description="the folder of contrib/ whose bundles have the runs")
+    machine: str = Field(min_length=1, description="the folder in contrib/ whose runs are used by default")
     pages: list[str] = Field(min_length=1, description="the pages, by their paths in the repository")
-    tables: dict[Name, Table | ClaimsTable | RunsTable]
+    tables: dict[Name, Table | ClaimsTable | RunsTable | NoiseTable]
     values: dict[Name, Query | ClaimsTable]
 
     @model_validator(mode="after")
@@ -87,6 +106,14 @@ class Pages(_Closed):
         if twice := sorted(set(self.tables) & set(self.values)):
             raise ValueError(f"'{twice[0]}' names a table and a value")
         return self
+
+    @property
+    def machines(self) -> list[str]:
+        """The folders in contrib/ that the tables and values use."""
+        queries: list[Query | ClaimsTable | RunsTable | NoiseTable] = [*self.values.values()]
+        for table in self.tables.values():
+            queries += [query for _, _, query in table.cells()] if isinstance(table, Table) else [table]
+        return sorted({query.machine or self.machine for query in queries})
 
 
 def load_pages(root: Path | None = None) -> Pages:
@@ -116,13 +143,20 @@ def _check_query(query: Query, where: str) -> None:
     for needed in ("experiment", "measure"):
         if getattr(query, needed) is None:
             raise BadInput(f"{where}: '{needed}' is missing.")
-    if (query.measure in RELATIVE) != (query.base is not None):
-        need = "needs" if query.measure in RELATIVE else "has no"
-        raise BadInput(f"{where}: the measure '{query.measure}' {need} 'base'.")
-    if query.base is not None and len(query.base) != 1:
-        raise BadInput(f"{where}: 'base' has {len(query.base)} factors, but should have one.")
-    if query.variable is not None and query.measure not in ("elements", "size"):
-        raise BadInput(f"{where}: the measure '{query.measure}' has no 'variable'.")
+    if query.measure in RELATIVE and query.base is None:
+        raise BadInput(f"{where}: the measure '{query.measure}' needs 'base'.")
+    if query.measure not in WITH_BASE and query.base is not None:
+        raise BadInput(f"{where}: the measure '{query.measure}' has no 'base'.")
+    if query.base is not None and not query.base:
+        raise BadInput(f"{where}: 'base' is empty, but should have the factors in which the base differs.")
+    for key, measures in OF.items():
+        given = getattr(query, key) is not None
+        if given and query.measure not in measures:
+            raise BadInput(f"{where}: the measure '{query.measure}' has no '{key}'.")
+        if not given and key in REQUIRED and query.measure in measures:
+            raise BadInput(f"{where}: the measure '{query.measure}' needs '{key}'.")
+    if query.cause is not None and query.cause not in CAUSES:
+        raise unknown(f"cause in {where}:", query.cause, CAUSES)
     for factors in (query.where, query.base or {}):
         _check_factors(factors, where)
 

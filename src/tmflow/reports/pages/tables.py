@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from tmflow.analysis import variance
 from tmflow.analysis.run_table import n_rounds
 from tmflow.base.errors import BadInput
 from tmflow.base.text import interval, listed, one_line, several, span
@@ -13,17 +14,19 @@ from tmflow.claims.origins import Judged
 from tmflow.claims.render import accepted_verdicts, count_verdicts
 from tmflow.reports.pages.bundle_runs import Published
 from tmflow.reports.pages.cells import Numbers, stable
-from tmflow.reports.pages.schema import ClaimsTable, RunsTable, Table
+from tmflow.reports.pages.schema import ClaimsTable, NoiseTable, RunsTable, Table
 from tmflow.spec.trial import Evidence
 
 
-def table_text(table: Table | ClaimsTable | RunsTable, numbers: Numbers, where: str) -> str:
+def table_text(table: Table | ClaimsTable | RunsTable | NoiseTable, numbers: Numbers, where: str) -> str:
     """The Markdown of a table; `where` names it in errors. Raises BadInput for a row or a column without numbers."""
     match table:
         case ClaimsTable():
-            return claims_text(numbers.published.verdicts(table.claims))
+            return claims_text(numbers.published(table.machine).verdicts(table.claims))
         case RunsTable():
-            return runs_text(numbers.published.runs)
+            return runs_text(numbers.published(table.machine).runs)
+        case NoiseTable():
+            return noise_text(numbers.published(table.machine).runs)
         case Table():
             return _grid(table, numbers, where)
 
@@ -62,6 +65,18 @@ def runs_text(runs: pd.DataFrame) -> str:
     return f"{_table(heads, rows)}\n\nSoftware: {software}."
 
 
+def noise_text(runs: pd.DataFrame) -> str:
+    """A row for each experiment: the noise of its times, and of the ratio of a round for 1, 2 and 4 repeats."""
+    heads = ["between rounds", "between trials", *(f"ratio, k = {k}" for k in variance.REPEATS)]
+    rows = []
+    for (_, experiment, *_), noise in variance.by_experiment(runs).items():
+        times = (None, None) if noise.times is None else (noise.times.between, noise.times.within)
+        ratios = [noise.ratios and noise.ratios.of_round(k) for k in variance.REPEATS]
+        percentages = ["" if one is None else f"{100 * stable(one):.1f} %" for one in (*times, *ratios)]
+        rows.append((experiment, str(noise.points), str(noise.rounds), *percentages))
+    return _table(["experiment", "points", "rounds", *heads], rows)
+
+
 def _grid(table: Table, numbers: Numbers, where: str) -> str:
     texts = {(row, column): numbers.cell(query, _place(where, row, column)) for row, column, query in table.cells()}
     for kind, names, at in (("row", table.rows, 0), ("column", table.columns, 1)):
@@ -70,8 +85,7 @@ def _grid(table: Table, numbers: Numbers, where: str) -> str:
                 raise BadInput(f"{where}: the {kind} '{name}' has no number: the published runs have no such point.")
     rows = [(row, *(texts[row, column] for column in table.columns)) for row in table.rows]
     shown = dict.fromkeys(numbers.rounds(query) for row, column, query in table.cells() if texts[row, column])
-    evidences = dict.fromkeys(query.evidence or "measured" for _, _, query in table.cells())
-    return f"{_table([table.corner, *table.columns], rows)}\n\nRuns: {listed(list(shown))}, {listed(list(evidences))}."
+    return f"{_table([table.corner, *table.columns], rows)}\n\nRuns: {'; '.join(shown)}."
 
 
 def _place(where: str, row: str, column: str) -> str:
