@@ -171,7 +171,7 @@ def test_a_small_machine_answers_the_main_question_with_several_workers(
     assert {("tf_lock", None), ("adaptive", "plain"), ("lock", "fused")} <= resource
 
 
-@pytest.mark.parametrize(("processors", "most"), [(2, 8), (4, 16), (64, 80), (80, 80)])
+@pytest.mark.parametrize(("processors", "most"), [(2, 4), (4, 8), (64, 80), (80, 80)])
 def test_threads_follow_the_machine_and_definitions_do_not(
     study: Study, tmp_path: Path, processors: int, most: int
 ) -> None:
