@@ -10,7 +10,7 @@ from tmflow.portal.server import freeze_imports, limit_pages
 from tmflow.portal.study_data import report_errors
 
 # A file, because a named icon would be fetched from another host.
-st.set_page_config(page_title="tmflow", page_icon=Path(__file__).with_name("icon.svg"), layout="wide")
+st.set_page_config(page_icon=Path(__file__).with_name("icon.svg"), layout="wide")
 page = st.navigation(
     [
         st.Page("views/overview.py", title="Overview", icon=":material/home:", default=True),
@@ -26,6 +26,7 @@ page = st.navigation(
     ],
     position="top",
 )
+st.set_page_config(page_title=f"{page.title} · tmflow")
 keep_address()
 st.html(Path(__file__).with_name("style.css"))
 corner = st.container(horizontal=True, horizontal_alignment="right")

@@ -1,4 +1,4 @@
-"""The question, the three main answers, the scoreboard of claims, the available data, and links."""
+"""The question, what the runs say, the platforms side by side, the answers, the claims, the data, and links."""
 
 import streamlit as st
 
@@ -14,6 +14,12 @@ st.markdown(
 study = study_or_stop()
 overview.show_scale_warning(study.counts)
 platform = overview.choose_platform(study)
+overview.show_finding(study, platform)
+
+st.header("Platforms side by side")
+overview.show_matrix(study)
+
+st.header("Three answers")
 overview.show_answers(study, platform)
 
 st.header("Which findings of the 2017 study hold")

@@ -19,10 +19,11 @@ from tests.support.sample_runs import FULL, sample_runs
 from tmflow.claims.schema import load_claims
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.platform.facts import platform_facts, platform_sha256
+from tmflow.reports import findings
 from tmflow.reports.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY, ask
 from tmflow.runfile import record
 from tmflow.spec.strategies import parameters_of
-from tmflow.store import engine, platform_queries
+from tmflow.store import engine, platform_queries, queries
 from tmflow.store.engine import sqlite_url
 from tmflow.store.ingest import ingest
 
@@ -76,11 +77,32 @@ def test_the_answers_are_those_of_the_platform_with_the_most_runs(study: URL, mo
         assert "Large CPU" in answer.rests_on
         assert answer.rests_on in said
         assert answer.figure is not None
-    tables = [element.value for element in app.dataframe][: len(expected)]
+    tables = [element.value for element in app.dataframe][1 : 1 + len(expected)]
     for table, answer in zip(tables, expected, strict=True):
         assert answer.figure is not None
         assert table["estimate"].tolist() == answer.figure.summary["estimate"].tolist()
         assert set(table["threads"]) == {4}  # 8 are more than the machine has
+
+
+def test_it_begins_with_what_the_runs_say_and_the_platforms_side_by_side(
+    study: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = opened("overview", study, monkeypatch)
+    platforms = app.selectbox(key="platform").options
+    said = words(app)
+    keys = findings.measured_platforms(queries.counts(engine.open_reader(study)))
+    assert len(keys) == len(platforms) == 2
+    found = findings.find(engine.open_reader(study), keys, "mnist_deep", consistency_by_strategy())
+    assert findings.sentence(found[0]) in said
+    assert said.index(findings.sentence(found[0])) < said.index("Three answers")
+    expected = findings.matrix(found)
+    matrix = app.dataframe[0].value
+    assert list(matrix["platform"]) == list(expected["platform_name"])
+    for column in (*findings.COLUMNS.values(), findings.LOST):
+        assert list(matrix[column]) == list(expected[column])
+    assert matrix.iloc[0]["workers"] == "4"
+    softmax = opened("overview", study, monkeypatch, model="mnist_softmax")
+    assert "No platform has a comparison of strategies with two workers for mnist_softmax" in words(softmax)
 
 
 def test_the_platform_is_in_the_url(study: URL, monkeypatch: pytest.MonkeyPatch) -> None:

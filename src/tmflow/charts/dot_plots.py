@@ -20,6 +20,7 @@ from tmflow.charts.marks import (
     Layer,
     clip_bars,
     error_bars,
+    hit_areas,
     layered,
     looks,
     of_variants,
@@ -69,7 +70,8 @@ def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
     x = alt.X("estimate:Q", title=title, axis=axis, scale=scale)
     y = _rows_axis("variant", rows, FOREST_NAMES, 8)
     bars = clip_bars(data[data["low"].notna()], shown)
-    points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip([*COLUMNS]))
+    tips = tooltip([*COLUMNS], title, shares=summary["measure"].iloc[0] != "speed_ratio")
+    points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tips)
     region = Layer(pd.DataFrame({"from": [band.low], "to": [band.high], "none": [none]}))
     description = "; ".join(
         f"{variant} {interval(estimate, *(None if pd.isna(bound) else bound for bound in bounds))}"
@@ -81,6 +83,7 @@ def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
         region.mark_rule(color=palette.NEUTRAL, strokeWidth=1).encode(x=alt.X("none:Q")),
         *error_bars(Layer().encode(y=y, color=colour), bars, ACROSS),
         *points_of(points, data, data, size=70),
+        hit_areas(points),
         height=_rows_height(rows, FOREST_ROW, FOREST_NAMES),
     )
 
@@ -127,11 +130,12 @@ def draw_shares(summary: pd.DataFrame, title: str) -> alt.LayerChart:
     row_labels = data.drop_duplicates("row")[["row", "bar_high", "says"]]
     bounded = data[data["low"].notna() & (data["estimate"] > 0)]
     columns = [*COLUMNS, "oversubscribed"]
-    points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip(columns))
+    points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip(columns, title, shares=True))
     return layered(
         f"{title}, by variant and number of workers",
         *error_bars(Layer().encode(y=y, color=colour), bounded, ACROSS),
         *points_of(points, data, data, size=70),
+        hit_areas(points),
         Layer(row_labels)
         .mark_text(align="left", baseline="middle", dx=9, fontSize=11, color=palette.NEUTRAL)
         .encode(x=alt.X("bar_high:Q"), y=y, text=alt.Text("says:N")),

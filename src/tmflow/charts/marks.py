@@ -24,6 +24,15 @@ ENTRY = 30  # px of a legend entry in addition to its name: symbol and gap
 COLUMNS = (
     *("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "results", "disturbed_rounds", "evidence"),
 )
+HEADINGS = {
+    "variant": "strategy", "threads": "worker threads", "low": "95 % interval from", "high": "95 % interval to",
+    "rounds": "rounds in the estimate", "results": "rounds with a result", "disturbed_rounds": "disturbed rounds",
+    "joint_low": "simultaneous interval from", "joint_high": "simultaneous interval to", "staleness": "staleness from",
+    "up_to": "staleness to", "rounds_a": "rounds of A", "rounds_b": "rounds of B",
+}  # fmt: skip
+"""The words of columns in a tooltip; other columns are called by their name without underscores."""
+NUMBERS = ("estimate", "low", "high", "joint_low", "joint_high")
+HIT = 400  # px² of the invisible circle around a point that shows its tooltip
 BAND = 0.13  # opacity of the 95 % band: three overlapping bands stay distinguishable
 TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]  # Altair has no types for these
 
@@ -130,7 +139,9 @@ def lines(
         drawn = part[part["estimate"].notna()]
         data = drawn[kept].assign(x=along.ticks.dodge(drawn[along.column], drawn[series.column], series.names))
         bars = clip_bars(data[data["low"].notna() & ~is_never_seen(drawn)], shown)
-        points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip(columns))
+        shares = "unit" in drawn and bool((drawn["unit"] == "fraction").all())
+        tips = tooltip(columns, y["title"], shares=shares)
+        points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tips)
         layers.append(
             [
                 *(oversubscribed(part, along.ticks, shown) if along.column == "threads" else []),
@@ -138,6 +149,7 @@ def lines(
                 *(_joined(data, bars, x, y, colour, rows) if along.joined else []),
                 *error_bars(Layer().encode(x=x, color=colour), bars),
                 *points_of(points, data, rows, size),
+                hit_areas(points),
             ]
         )
     return in_parts(describe, [label for label, _ in parts], layers)
@@ -149,7 +161,7 @@ def in_parts(describe: str, labels: Sequence[str], layers: Sequence[Sequence[alt
         return layered(describe, *layers[0])
     charts = [
         Layered(
-            layer=list(part_layers),
+            layer=[without_default_tooltip(layer) for layer in part_layers],
             title=alt.TitleParams(
                 textwrap.wrap(label, SMALL_WIDTH // LETTER), anchor="start", fontSize=12, fontWeight="normal"
             ),
@@ -163,7 +175,25 @@ def in_parts(describe: str, labels: Sequence[str], layers: Sequence[Sequence[alt
 
 def layered(describe: str, *layers: alt.Chart, height: int = HEIGHT) -> alt.LayerChart:
     """Combine layers into one chart; `describe` is the text for screen readers."""
-    return Layered(layer=list(layers), description=describe, width=WIDTH, height=height)
+    drawn = [without_default_tooltip(layer) for layer in layers]
+    return Layered(layer=drawn, description=describe, width=WIDTH, height=height)
+
+
+def without_default_tooltip(layer: alt.Chart) -> alt.Chart:
+    """The layer, without the tooltip that a page gives to marks that have none: the raw values of the mark's data."""
+    if layer.encoding is not alt.Undefined and layer.encoding.tooltip is not alt.Undefined:
+        return layer
+    silent = layer.copy(deep=False)
+    silent.mark = alt.MarkDef(type=layer.mark) if isinstance(layer.mark, str) else layer.mark.copy(deep=False)
+    silent.mark.tooltip = None
+    return silent
+
+
+def hit_areas(points: alt.Chart) -> alt.Chart:
+    """Invisible circles around points, which show their tooltips; `points` has the positions and the tooltip."""
+    encoding = points.encoding
+    layer = Layer(points.data).mark_circle(size=HIT, opacity=0, aria=False)
+    return layer.encode(x=encoding.x, y=encoding.y, tooltip=encoding.tooltip)
 
 
 def along_threads(threads: Iterable[int]) -> Along:
@@ -320,9 +350,14 @@ def points_of(points: alt.Chart, data: pd.DataFrame, everything: pd.DataFrame, s
     ]
 
 
-def tooltip(columns: Sequence[str]) -> list[alt.Tooltip]:
-    """A tooltip of these columns."""
-    return [alt.Tooltip(c, format=".4~g") if c in {"estimate", "low", "high"} else alt.Tooltip(c) for c in columns]
+def tooltip(columns: Sequence[str], measure: str = "estimate", *, shares: bool = False) -> list[alt.Tooltip]:
+    """A tooltip of these columns, in words.
+
+    measure: the title of the estimate, with its unit; shares: the numbers are fractions, shown as percentages.
+    """
+    form = ".4~p" if shares else ".4~g"
+    titles = {name: HEADINGS.get(name, name.replace("_", " ")) for name in columns} | {"estimate": measure}
+    return [alt.Tooltip(name, title=titles[name], **({"format": form} if name in NUMBERS else {})) for name in columns]
 
 
 def looks(series: Series, legend: alt.Legend | None) -> tuple[alt.Color, alt.Shape]:

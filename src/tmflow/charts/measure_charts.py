@@ -235,7 +235,7 @@ def _bars(
             y=values,
             y2=alt.Y2("top:Q"),
             color=colour,
-            tooltip=tooltip(columns),
+            tooltip=tooltip(columns, "attempts that aborted for this cause", shares=True),
             description=alt.Description("says:N"),
         ),
         *error_bars(Layer().encode(x=along.axis, color=ink), spread),

@@ -48,6 +48,11 @@ class Comparison(NamedTuple):
         return {**self.where, "measures": self.measures}
 
 
+def results_of(platform: str, joined: bool, comparison: Comparison) -> RunFilter:
+    """The filter for the runs of a comparison that have a result."""
+    return replace(_filter(platform, joined, comparison), statuses=["ok"])
+
+
 def _filter(platform: str, joined: bool, *comparisons: Comparison) -> RunFilter:
     """The filter for the runs of these comparisons on a platform, given by its key (`tmflow.platform.facts`).
 
@@ -134,13 +139,11 @@ def ask(
     sources of the platform.
     """
     with connected(source) as connection:
-        study, every, accuracy, losses = _read_experiments(
+        study, every, accuracy, losses = read_experiments(
             connection, platform, joined, OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES
         )
-        full = queries.full_measures(connection, replace(_filter(platform, joined, OF_LOSSES), statuses=["ok"]))
-        counts = queries.variable_transactions(
-            connection, replace(_filter(platform, joined, OF_STUDY), statuses=["ok"])
-        )
+        full = queries.full_measures(connection, results_of(platform, joined, OF_LOSSES))
+        counts = queries.variable_transactions(connection, results_of(platform, joined, OF_STUDY))
     return (
         answer_transactions(study, revision, counts),
         answer_strategies(every, describe_losses(losses, full), consistencies, revision),
@@ -227,7 +230,7 @@ def _having(runs: pd.DataFrame, values: Mapping[str, Value]) -> pd.DataFrame:
     return runs
 
 
-def _read_experiments(source: Source, platform: str, joined: bool, *comparisons: Comparison) -> Iterator[pd.DataFrame]:
+def read_experiments(source: Source, platform: str, joined: bool, *comparisons: Comparison) -> Iterator[pd.DataFrame]:
     """Yield the runs of the experiment of each comparison, with any factors, from a single read."""
     runs = queries.runs(source, _filter(platform, joined, *comparisons).of_samples)
     for comparison in comparisons:

@@ -1,4 +1,4 @@
-"""The parts of the overview: the three answers, the scoreboard of claims, and the available data."""
+"""The parts of the overview: the finding, the matrix of platforms, the answers, the scoreboard, the available data."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from tmflow.portal.figure_view import show_frame, show_numbers
 from tmflow.portal.filter_widgets import choose
 from tmflow.portal.links import link
 from tmflow.portal.study_data import Identity, Study
-from tmflow.portal.url_state import PLATFORM, Key
+from tmflow.portal.url_state import PLATFORM, Choice, Key
+from tmflow.reports import findings
 from tmflow.reports.answers import Answer, ask
+from tmflow.reports.findings import Finding
 
+MODEL = Choice("model", "Model", tuple(findings.SOURCES))
+IN_MATRIX = 12  # platforms: each takes some 50 ms when it is read first
 CARD = 415  # px: three fit side by side on a wide screen
 WHERE = ["platform_name", "evidence", "scale"]
 
@@ -66,6 +70,44 @@ def _describe_held_runs(held: pd.DataFrame) -> str:
         f"This machine has no measured runs at full scale yet, only {numbers}, which the page Runs lists; "
         "`make study` measures at full scale."
     )
+
+
+def show_finding(study: Study, platform: str) -> None:
+    """Show what the runs of a platform say, in one sentence: of the first model that they say anything of."""
+    for model in findings.SOURCES:
+        if finding := _finding(study, study.state(platform=platform), platform, model):
+            st.markdown(f"### {markdown(findings.sentence(finding))}")
+            st.caption(f"Sources: {markdown(findings.sources(finding))}. Brackets are 95 % intervals over rounds.")
+            return
+
+
+def show_matrix(study: Study) -> None:
+    """Show a table with a row for each platform, of the model that the reader chooses."""
+    model = choose([MODEL], study.counts, {}).one(MODEL.key)
+    platforms = findings.measured_platforms(study.counts)
+    shown = [
+        finding
+        for platform in platforms[:IN_MATRIX]
+        if (finding := _finding(study, study.state(platform=platform), platform, model))
+    ]
+    if not shown:
+        st.info(f"No platform has a comparison of strategies with two workers for {model}; `make study` measures it.")
+        return
+    table = findings.matrix(shown).drop(columns="platform").rename(columns={"platform_name": "platform"})
+    show_frame(table, "Speed of each kind of strategy over a lock, by platform")
+    left_out = len(platforms) - IN_MATRIX
+    st.caption(
+        "Speed over that of a lock with as many workers: the most that have a hardware thread each. Lost updates are "
+        "those of `nolock` in true-contention, a workload of almost nothing but updates."
+        + (f" {several(left_out, 'platform')} with fewer runs are left out." if left_out > 0 else "")
+    )
+
+
+# Valid for every revision with the same runs of the platform; shared by all sessions, because nobody modifies it.
+@st.cache_resource(show_spinner="Reading the runs", max_entries=64)
+def _finding(_study: Study, state: Identity, platform: str, model: str) -> Finding | None:
+    found = findings.find(_study.reader(), [platform], model, consistency_by_strategy(), joined=_study.joined)
+    return found[0] if found else None
 
 
 def show_answers(study: Study, platform: str) -> None:

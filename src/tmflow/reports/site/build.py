@@ -38,28 +38,20 @@ from tmflow.claims.render import (
     machines_sentence,
     without_runs,
 )
+from tmflow.native.registry import consistency_by_strategy
 from tmflow.platform.description import described, format_fact
-from tmflow.reports import docs_index
+from tmflow.reports import docs_index, findings
 from tmflow.reports.docs_index import VOCABULARY
-from tmflow.spec.trial import TrialSpec
+from tmflow.reports.site import run_list
 from tmflow.store import queries, run_detail
 from tmflow.store.frames import Source
 from tmflow.store.run_filter import RESULTS, RunFilter
-from tmflow.study.campaign import train_command
 from tmflow.study.config import Scale, Study
 
 MARKER = "site.json"  # marks a folder as a published site
 ASSETS = ("site.css", "site.js")
 EMBED = "window.vegaEmbed = vegaEmbed;"  # the entry point of Vega for the site's script
 FORMATS = ("svg", "csv", "vl.json")  # of the files of a figure
-
-AT_MOST = 20_000  # runs that even a phone's browser searches and sorts without delay
-CHUNK = 2_000  # runs per file
-# In addition to the factors in which runs differ.
-COLUMNS = ("uid", "experiment", "platform", "evidence", "backend", "status", "reason", "started_at_utc", "round")
-OUTCOMES = ("loop_s", "final_accuracy", "disturbed", "resumed")
-SHOWN = ("started_at_utc", "experiment", "strategy", "threads", "batch", "status", "loop_s", "final_accuracy")
-CHOICES = ("experiment", "platform", "evidence", "strategy", "status")
 
 
 class Written(NamedTuple):
@@ -155,9 +147,9 @@ def publish(
         n_runs, n_figures, runs = (
             int(here["n_runs"].sum()),
             sum(len(a.figures) for a in albums),
-            newest_runs(source, scale),
+            run_list.newest_runs(source, scale),
         )
-        pages.write("runs.html", index=write_runs(runs, n_runs, folder / "runs"))
+        pages.write("runs.html", index=run_list.write_runs(runs, n_runs, folder / "runs"))
         scoreboard = _write_claims(source, pages)
         _write_figures(albums, pages)
         _write_platforms(source, scale, here, pages)
@@ -166,6 +158,7 @@ def publish(
             "index.html",
             scoreboard=scoreboard,
             study=load_originals().study.citation(),
+            models=_findings(source, counts),
             holdings=_holdings(here),
             n_platforms=here["platform"].nunique(),
             n_runs=n_runs,
@@ -298,42 +291,24 @@ def _write_claims(source: Source, pages: Pages) -> list[dict[str, Any]]:
     ]
 
 
+def _findings(source: Source, counts: pd.DataFrame) -> list[dict[str, Any]]:
+    """What the runs of each platform say of each model: sentences, and a table of their numbers."""
+    platforms, models = findings.measured_platforms(counts), []
+    for model in findings.SOURCES:
+        found = findings.find(source, platforms, model, consistency_by_strategy())
+        if found:
+            table = findings.matrix(found).rename(columns={"platform_name": "platform", "platform": "key"})
+            sentences = [(findings.sentence(finding), findings.sources(finding)) for finding in found]
+            models.append({"name": model, "sentences": sentences, "rows": table.to_dict("records")})
+    return models
+
+
 def _holdings(here: pd.DataFrame) -> list[dict[Hashable, Any]]:
     """The numbers of runs with and without a result, by experiment, platform and evidence."""
     counts = here.assign(ok=here["n_runs"].where(here["status"] == "ok", 0))
     table = counts.groupby(["experiment", "platform", "evidence"], sort=False)[["ok", "n_runs"]].sum().reset_index()
     table = table.assign(others=table["n_runs"] - table["ok"], slug=table["experiment"].map(slug))
     return table.to_dict("records")
-
-
-def newest_runs(source: Source, scale: Scale, at_most: int = AT_MOST) -> pd.DataFrame:
-    """The newest runs of a scale with any status and definition, newest first."""
-    return queries.page(source, RunFilter(scales=(scale,)), rows=at_most)
-
-
-def write_runs(runs: pd.DataFrame, total: int, folder: Path) -> dict[str, Any]:
-    """Write the runs as index.json and files of `CHUNK` runs; `total` counts all runs. Returns the index."""
-    factors = list(TrialSpec.model_fields)
-    shown_factors = [name for name in factors if runs[name].nunique(dropna=False) > 1 or name in SHOWN]
-    table = runs[[*COLUMNS, *shown_factors, *OUTCOMES]].astype(object)
-    table["command"] = [
-        train_command({name: None if pd.isna(row[name]) else row[name] for name in factors}, int(row["round"]))
-        for row in runs[[*factors, "round"]].astype(object).to_dict("records")
-    ]
-    rows = table.where(table.notna(), None).values.tolist()
-    chunks = {f"{at // CHUNK}.json": rows[at : at + CHUNK] for at in range(0, len(rows), CHUNK)}
-    index = {
-        "total": total,
-        "listed": len(rows),
-        "columns": list(table.columns),
-        "shown": list(SHOWN),
-        "choices": {name: {value: value for value in sorted(set(map(str, runs[name].dropna())))} for name in CHOICES},
-        "files": list(chunks),
-    }
-    write_json(folder / "index.json", index)
-    for name, chunk in chunks.items():
-        write_text(folder / name, json.dumps(chunk, allow_nan=False, separators=(",", ":")))
-    return index
 
 
 def _write_platforms(source: Source, scale: Scale, here: pd.DataFrame, pages: Pages) -> None:

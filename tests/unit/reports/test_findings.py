@@ -1,0 +1,131 @@
+"""What the runs of a platform say: the experiment of each number, the sentence, and the matrix of platforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.support.frames import ended
+from tests.unit.reports.test_answers import CONSISTENCIES, runs_of
+from tmflow.analysis.stats import Interval
+from tmflow.reports import findings
+from tmflow.reports.answers import OF_ALL, OF_STUDY
+from tmflow.reports.findings import Compared, Effect, Finding, compare, matrix, measured_platforms, sentence, sources
+
+DEEP: dict[str, Any] = {"model": "mnist_deep", "dropout_keep": 0.5}
+NO_RUNS = runs_of(OF_ALL, {})[:0]
+STUDY = {"htm": 1.0, "stm": 0.1, "tf_nolock": 1.4, "tle": 1.3}
+
+
+def compared(study: pd.DataFrame, every: pd.DataFrame = NO_RUNS) -> Compared:
+    return compare("mnist_deep", [study, every], CONSISTENCIES)
+
+
+def test_each_number_comes_from_the_first_experiment_that_has_it() -> None:
+    every = runs_of(OF_ALL, {"nolock": 1.2, "striped": 1.5, "combining": 1.3}, threads=2)
+    effects = compared(runs_of(OF_STUDY, STUDY, **DEEP), every).effects
+    assert {quantity: (effect.variant, effect.experiment) for quantity, effect in effects.items()} == {
+        "htm": ("htm", "fig-4.10"),
+        "stm": ("stm", "fig-4.10"),
+        "nolock": ("tf_nolock", "fig-4.10"),
+        "lossless": ("striped", "consistency-for-free"),
+    }
+    assert effects["nolock"].speed.estimate == pytest.approx(1.4, rel=0.01)
+    assert (effects["nolock"].ranking, effects["nolock"].baseline, effects["nolock"].workers) == ("more", "tf_lock", 4)
+    assert (effects["lossless"].baseline, effects["lossless"].workers) == ("lock", 2)
+    assert compared(NO_RUNS, every).effects["nolock"].variant == "nolock"
+
+
+def test_one_worker_says_nothing() -> None:
+    alone = runs_of(OF_STUDY, STUDY, threads=1, **DEEP)
+    assert not compared(alone).effects
+    of_two = compared(alone, runs_of(OF_ALL, {"striped": 1.5}, threads=2)).effects
+    assert {effect.experiment for effect in of_two.values()} == {"consistency-for-free"}
+
+
+def test_what_cannot_run_is_no_number() -> None:
+    runs = runs_of(OF_STUDY, STUDY, **DEEP)
+    ended(runs, runs["strategy"] == "htm", "unsupported", "this processor has no transactions")
+    found = compared(runs)
+    assert "htm" not in found.effects
+    assert found.unsupported == {"htm"}
+    assert found.of_htm is None
+    assert compared(runs_of(OF_STUDY, STUDY, **DEEP)).unsupported == set()
+
+
+def effect(variant: str, low: float, middle: float, high: float, **changes: Any) -> Effect:
+    ranking = "more" if low > 1 else "less" if high < 1 else "open"
+    speed = Interval(middle, low, high, 6)
+    return Effect(variant, speed, ranking, "tf_lock", "fig-4.10", 4, 1)._replace(**changes)
+
+
+XEON = Finding(
+    "xeon", "A Xeon", "mnist_deep",
+    {
+        "htm": effect("htm", 0.96, 1.03, 1.12),
+        "stm": effect("stm", 0.043, 0.048, 0.053),
+        "nolock": effect("tf_nolock", 1.17, 1.38, 1.63),
+        "lossless": effect("striped", 1.36, 1.44, 1.53, baseline="lock", experiment="consistency-for-free"),
+    },
+    frozenset(), Interval(0.0012, 0.0008, 0.0015, 6), Interval(0.01, 0.0, 0.024, 6),
+)  # fmt: skip
+EPYC = Finding(
+    "epyc", "An EPYC", "mnist_deep", {"nolock": effect("tf_nolock", 1.1, 1.2, 1.3, workers=2)},
+    frozenset({"htm"}), None, Interval(0.0, 0.0, 0.459, 6),
+)  # fmt: skip
+
+
+def test_the_sentence_has_every_number_with_its_interval() -> None:
+    assert sentence(XEON) == (
+        "On A Xeon (mnist_deep, batch 1, 4 workers), compared with a lock: without a lock, training has 1.38 [1.17, "
+        "1.63] times its speed (significantly faster) and may lose updates; striped has 1.44 [1.36, 1.53] times "
+        "(significantly faster) and loses none; software transactions (stm) have 0.048 [0.043, 0.053] times "
+        "(significantly slower); hardware transactions have 1.03 [0.96, 1.12] times (no significant difference), with "
+        "0.12 [0.08, 0.15] % of the elements in transactions."
+    )
+    assert sources(XEON) == "fig-4.10 (4 workers, over tf_lock) and consistency-for-free (4 workers, over lock)"
+    assert sentence(EPYC).endswith("and may lose updates; hardware transactions cannot run here.")
+
+
+def test_the_matrix_has_a_row_for_each_platform_and_a_median() -> None:
+    table = matrix([XEON, EPYC])
+    assert list(table["platform"]) == ["xeon", "epyc", ""]
+    assert list(table["workers"]) == ["4", "2", ""]
+    assert list(table["HTM / lock"]) == ["1.03 [0.96, 1.12]", "cannot run", "1.03"]
+    assert list(table["no lock / lock"]) == ["1.38 [1.17, 1.63]", "1.20 [1.10, 1.30]", "1.29"]
+    assert list(table["best that loses nothing / lock"]) == ["1.44 [1.36, 1.53] striped", "", "1.44"]
+    assert list(table["lost updates without a lock"]) == ["1.0 [0.0, 2.4] %", "none in 6 rounds", "0.5 %"]
+    assert len(matrix([XEON])) == 1
+    assert list(matrix([])) == list(table)
+
+
+def test_platforms_with_most_measured_results_come_first() -> None:
+    columns = ["platform", "evidence", "scale", "status", "n_runs"]
+    rows = [
+        ("few", "measured", "full", "ok", 5),
+        ("many", "measured", "full", "ok", 9),
+        ("quick", "measured", "quick", "ok", 99),
+        ("emulated", "emulated", "full", "ok", 99),
+        ("failed", "measured", "full", "failed", 99),
+    ]
+    assert measured_platforms(pd.DataFrame(rows, columns=columns)) == ["many", "few"]
+
+
+def test_every_source_is_an_experiment_with_its_baseline() -> None:
+    from tmflow.base.paths import project_root
+    from tmflow.study.config import load_study
+
+    study = load_study(project_root() / "config.yaml")
+    for model, comparisons in findings.SOURCES.items():
+        for comparison in comparisons:
+            points = study.points(comparison.experiment, "full", "mnist")
+            matching = [
+                point
+                for point in points
+                if point.strategy == comparison.baseline
+                and all(getattr(point, name) == value for name, value in comparison.factors.items())
+            ]
+            assert matching, comparison
+            assert model in {point.model for point in matching}
