@@ -16,7 +16,8 @@ from published import HOSTILE, OWN, Published
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.platform.description import described
-from tmflow.reports.site.build import newest_runs, publish, write_runs
+from tmflow.reports.site.build import publish
+from tmflow.reports.site.run_list import newest_runs, write_runs
 from tmflow.store import engine, queries, schema
 from tmflow.store.run_filter import RunFilter
 from tmflow.study.config import load_study

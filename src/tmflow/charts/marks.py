@@ -183,17 +183,18 @@ def without_default_tooltip(layer: alt.Chart) -> alt.Chart:
     """The layer, without the tooltip that a page gives to marks that have none: the raw values of the mark's data."""
     if layer.encoding is not alt.Undefined and layer.encoding.tooltip is not alt.Undefined:
         return layer
-    silent = layer.copy(deep=False)
-    silent.mark = alt.MarkDef(type=layer.mark) if isinstance(layer.mark, str) else layer.mark.copy(deep=False)
-    silent.mark.tooltip = None
+    silent: alt.Chart = layer.copy(deep=False)
+    mark = {"type": layer.mark} if isinstance(layer.mark, str) else layer.mark.to_dict()
+    silent.mark = alt.MarkDef(**{**mark, "tooltip": None})
     return silent
 
 
 def hit_areas(points: alt.Chart) -> alt.Chart:
     """Invisible circles around points, which show their tooltips; `points` has the positions and the tooltip."""
     encoding = points.encoding
-    layer = Layer(points.data).mark_circle(size=HIT, opacity=0, aria=False)
-    return layer.encode(x=encoding.x, y=encoding.y, tooltip=encoding.tooltip)
+    layer: alt.Chart = Layer(points.data).mark_circle(size=HIT, opacity=0, aria=False)
+    circles: alt.Chart = layer.encode(x=encoding.x, y=encoding.y, tooltip=encoding.tooltip)
+    return circles
 
 
 def along_threads(threads: Iterable[int]) -> Along:
@@ -357,7 +358,9 @@ def tooltip(columns: Sequence[str], measure: str = "estimate", *, shares: bool =
     """
     form = ".4~p" if shares else ".4~g"
     titles = {name: HEADINGS.get(name, name.replace("_", " ")) for name in columns} | {"estimate": measure}
-    return [alt.Tooltip(name, title=titles[name], **({"format": form} if name in NUMBERS else {})) for name in columns]
+    return [
+        alt.Tooltip(name, title=titles[name], format=form if name in NUMBERS else alt.Undefined) for name in columns
+    ]
 
 
 def looks(series: Series, legend: alt.Legend | None) -> tuple[alt.Color, alt.Shape]:

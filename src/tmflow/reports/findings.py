@@ -87,8 +87,8 @@ def find(
     consistencies: of the updates of each strategy. joined: pool all sources of each platform.
     """
     with connected(source) as connection:
-        found = [_find(connection, platform, model, consistencies, joined) for platform in platforms]
-    return [finding for finding in found if finding is not None]
+        every = [_find(connection, platform, model, consistencies, joined) for platform in platforms]
+    return [finding for finding in every if finding is not None]
 
 
 def _find(source: Source, platform: str, model: str, consistencies: Consistencies, joined: bool) -> Finding | None:
@@ -145,16 +145,15 @@ def _effects(summary: pd.DataFrame, comparison: Comparison, consistencies: Consi
     lossless = estimated[keeps & ~estimated["strategy"].isin(NO_CANDIDATES)]
     rows = {q: estimated[estimated["strategy"].isin(list(names))] for q, names in STRATEGIES.items()}
     return {
-        quantity: _effect(of.loc[of["estimate"].idxmax()], comparison)
+        quantity: _effect(of.sort_values("estimate").iloc[-1], comparison)
         for quantity, of in {**rows, "lossless": lossless}.items()
         if len(of)
     }
 
 
 def _effect(row: pd.Series, comparison: Comparison) -> Effect:
-    speed = Interval(*(float(row[name]) for name in ("estimate", "low", "high")), int(row["rounds"]))
     return Effect(
-        str(row["variant"]), speed, row["ranking"], comparison.baseline, comparison.experiment,
+        str(row["variant"]), _as_interval(row), row["ranking"], comparison.baseline, comparison.experiment,
         int(row["threads"]), int(row["batch"]),
     )  # fmt: skip
 
@@ -181,7 +180,10 @@ def _interval(rows: pd.DataFrame) -> Interval | None:
     estimated = rows[rows["estimate"].notna()]
     if len(estimated) != 1:
         return None
-    row = estimated.iloc[0]
+    return _as_interval(estimated.iloc[0])
+
+
+def _as_interval(row: pd.Series) -> Interval:
     return Interval(float(row["estimate"]), float(row["low"]), float(row["high"]), int(row["rounds"]))
 
 
@@ -193,21 +195,21 @@ def sentence(finding: Finding) -> str:
     effects = finding.effects
     parts = []
     if bare := effects.get("nolock"):
-        parts.append(f"without a lock, training has {_speed(bare)} times its speed and may lose updates")
+        parts.append(f"training without it has {_speed(bare)} and may lose updates")
     if best := effects.get("lossless"):
-        parts.append(f"{best.variant} has {_speed(best)} times and loses none")
+        parts.append(f"{best.variant} has {_speed(best)} and loses none")
     if software := effects.get("stm"):
-        parts.append(f"software transactions ({software.variant}) have {_speed(software)} times")
+        parts.append(f"software transactions ({software.variant}) have {_speed(software)}")
     if hardware := effects.get("htm"):
         inside = (
             "" if finding.elements is None else f", with {_percent(finding.elements)} of the elements in transactions"
         )
-        parts.append(f"hardware transactions have {_speed(hardware)} times{inside}")
+        parts.append(f"hardware transactions have {_speed(hardware)}{inside}")
     elif "htm" in finding.unsupported:
         parts.append("hardware transactions cannot run here")
     first = next(iter(effects.values()))
     setting = f"{finding.model}, batch {first.batch}, {workers(first.workers)}"
-    return f"On {finding.platform_name} ({setting}), compared with a lock: {'; '.join(parts)}."
+    return f"On {finding.platform_name} ({setting}), relative to a lock: {'; '.join(parts)}."
 
 
 def sources(finding: Finding) -> str:
@@ -217,11 +219,11 @@ def sources(finding: Finding) -> str:
 
 
 def _speed(effect: Effect) -> str:
-    return f"{interval(*bounded(effect.speed))} ({SPEED[effect.ranking]})"
+    return f"{interval(*bounded(effect.speed))} times its speed ({SPEED[effect.ranking]})"
 
 
 def _percent(share: Interval) -> str:
-    scaled = Interval(*(100 * value for value in share[:3]), share.n)
+    scaled = Interval(100 * share.estimate, 100 * share.low, 100 * share.high, share.n)
     return f"{interval(*bounded(scaled))} %"
 
 

@@ -79,11 +79,11 @@ EPYC = Finding(
 
 def test_the_sentence_has_every_number_with_its_interval() -> None:
     assert sentence(XEON) == (
-        "On A Xeon (mnist_deep, batch 1, 4 workers), compared with a lock: without a lock, training has 1.38 [1.17, "
-        "1.63] times its speed (significantly faster) and may lose updates; striped has 1.44 [1.36, 1.53] times "
-        "(significantly faster) and loses none; software transactions (stm) have 0.048 [0.043, 0.053] times "
-        "(significantly slower); hardware transactions have 1.03 [0.96, 1.12] times (no significant difference), with "
-        "0.12 [0.08, 0.15] % of the elements in transactions."
+        "On A Xeon (mnist_deep, batch 1, 4 workers), relative to a lock: training without it has 1.38 [1.17, 1.63] "
+        "times its speed (significantly faster) and may lose updates; striped has 1.44 [1.36, 1.53] times its speed "
+        "(significantly faster) and loses none; software transactions (stm) have 0.0480 [0.0430, 0.0530] times its "
+        "speed (significantly slower); hardware transactions have 1.030 [0.960, 1.120] times its speed (no significant "
+        "difference), with 0.1200 [0.0800, 0.1500] % of the elements in transactions."
     )
     assert sources(XEON) == "fig-4.10 (4 workers, over tf_lock) and consistency-for-free (4 workers, over lock)"
     assert sentence(EPYC).endswith("and may lose updates; hardware transactions cannot run here.")
@@ -93,10 +93,10 @@ def test_the_matrix_has_a_row_for_each_platform_and_a_median() -> None:
     table = matrix([XEON, EPYC])
     assert list(table["platform"]) == ["xeon", "epyc", ""]
     assert list(table["workers"]) == ["4", "2", ""]
-    assert list(table["HTM / lock"]) == ["1.03 [0.96, 1.12]", "cannot run", "1.03"]
+    assert list(table["HTM / lock"]) == ["1.030 [0.960, 1.120]", "cannot run", "1.03"]
     assert list(table["no lock / lock"]) == ["1.38 [1.17, 1.63]", "1.20 [1.10, 1.30]", "1.29"]
     assert list(table["best that loses nothing / lock"]) == ["1.44 [1.36, 1.53] striped", "", "1.44"]
-    assert list(table["lost updates without a lock"]) == ["1.0 [0.0, 2.4] %", "none in 6 rounds", "0.5 %"]
+    assert list(table["lost updates without a lock"]) == ["1.00 [0.00, 2.40] %", "none in 6 rounds", "0.5 %"]
     assert len(matrix([XEON])) == 1
     assert list(matrix([])) == list(table)
 

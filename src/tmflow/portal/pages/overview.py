@@ -106,8 +106,8 @@ def show_matrix(study: Study) -> None:
 # Valid for every revision with the same runs of the platform; shared by all sessions, because nobody modifies it.
 @st.cache_resource(show_spinner="Reading the runs", max_entries=64)
 def _finding(_study: Study, state: Identity, platform: str, model: str) -> Finding | None:
-    found = findings.find(_study.reader(), [platform], model, consistency_by_strategy(), joined=_study.joined)
-    return found[0] if found else None
+    of_platform = findings.find(_study.reader(), [platform], model, consistency_by_strategy(), joined=_study.joined)
+    return of_platform[0] if of_platform else None
 
 
 def show_answers(study: Study, platform: str) -> None:

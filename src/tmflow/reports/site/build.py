@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import posixpath
 import shutil
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -159,7 +159,7 @@ def publish(
             scoreboard=scoreboard,
             study=load_originals().study.citation(),
             models=_findings(source, counts),
-            holdings=_holdings(here),
+            holdings=run_list.count_runs(here),
             n_platforms=here["platform"].nunique(),
             n_runs=n_runs,
             n_figures=n_figures,
@@ -295,20 +295,12 @@ def _findings(source: Source, counts: pd.DataFrame) -> list[dict[str, Any]]:
     """What the runs of each platform say of each model: sentences, and a table of their numbers."""
     platforms, models = findings.measured_platforms(counts), []
     for model in findings.SOURCES:
-        found = findings.find(source, platforms, model, consistency_by_strategy())
-        if found:
-            table = findings.matrix(found).rename(columns={"platform_name": "platform", "platform": "key"})
-            sentences = [(findings.sentence(finding), findings.sources(finding)) for finding in found]
+        of_model = findings.find(source, platforms, model, consistency_by_strategy())
+        if of_model:
+            table = findings.matrix(of_model).rename(columns={"platform_name": "platform", "platform": "key"})
+            sentences = [(findings.sentence(finding), findings.sources(finding)) for finding in of_model]
             models.append({"name": model, "sentences": sentences, "rows": table.to_dict("records")})
     return models
-
-
-def _holdings(here: pd.DataFrame) -> list[dict[Hashable, Any]]:
-    """The numbers of runs with and without a result, by experiment, platform and evidence."""
-    counts = here.assign(ok=here["n_runs"].where(here["status"] == "ok", 0))
-    table = counts.groupby(["experiment", "platform", "evidence"], sort=False)[["ok", "n_runs"]].sum().reset_index()
-    table = table.assign(others=table["n_runs"] - table["ok"], slug=table["experiment"].map(slug))
-    return table.to_dict("records")
 
 
 def _write_platforms(source: Source, scale: Scale, here: pd.DataFrame, pages: Pages) -> None:

@@ -1,14 +1,16 @@
-"""The list of runs of the site: files of JSON, which the page of runs searches and sorts in the browser."""
+"""The runs of the site: how many there are, and their list, files of JSON that a page searches and sorts."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from tmflow.base.files import write_json, write_text
+from tmflow.charts.figures import slug
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import queries
 from tmflow.store.frames import Source
@@ -23,6 +25,14 @@ COLUMNS = ("uid", "experiment", "platform", "evidence", "backend", "status", "re
 OUTCOMES = ("loop_s", "final_accuracy", "disturbed", "resumed")
 SHOWN = ("started_at_utc", "experiment", "strategy", "threads", "batch", "status", "loop_s", "final_accuracy")
 CHOICES = ("experiment", "platform", "evidence", "strategy", "status")
+
+
+def count_runs(here: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    """The numbers of runs with and without a result, by experiment, platform and evidence."""
+    counts = here.assign(ok=here["n_runs"].where(here["status"] == "ok", 0))
+    table = counts.groupby(["experiment", "platform", "evidence"], sort=False)[["ok", "n_runs"]].sum().reset_index()
+    table = table.assign(others=table["n_runs"] - table["ok"], slug=table["experiment"].map(slug))
+    return table.to_dict("records")
 
 
 def newest_runs(source: Source, scale: Scale, at_most: int = AT_MOST) -> pd.DataFrame:
