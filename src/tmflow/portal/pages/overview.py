@@ -76,7 +76,7 @@ def show_finding(study: Study, platform: str) -> None:
     """Show what the runs of a platform say, in one sentence: of the first model that they say anything of."""
     for model in findings.SOURCES:
         if finding := _finding(study, study.state(platform=platform), platform, model):
-            st.markdown(f"### {markdown(findings.sentence(finding))}")
+            st.markdown(f"**{markdown(findings.sentence(finding))}**")
             st.caption(f"Sources: {markdown(findings.sources(finding))}. Brackets are 95 % intervals over rounds.")
             return
 
@@ -94,7 +94,8 @@ def show_matrix(study: Study) -> None:
         st.info(f"No platform has a comparison of strategies with two workers for {model}; `make study` measures it.")
         return
     table = findings.matrix(shown).drop(columns="platform").rename(columns={"platform_name": "platform"})
-    show_frame(table, "Speed of each kind of strategy over a lock, by platform")
+    narrow = {"platform": st.column_config.TextColumn(width="medium")}
+    show_frame(table, "Speed of each kind of strategy over a lock, by platform", column_config=narrow)
     left_out = len(platforms) - IN_MATRIX
     st.caption(
         "Speed over that of a lock with as many workers: the most that have a hardware thread each. Lost updates are "
