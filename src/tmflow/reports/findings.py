@@ -38,9 +38,10 @@ SOURCES: Mapping[str, tuple[Comparison, ...]] = {
 """The comparisons of each model, the preferred one first."""
 
 STRATEGIES: Mapping[Quantity, tuple[str, ...]] = {"htm": HARDWARE, "stm": SOFTWARE, "nolock": BARE}
-# Not the answer to what replaces a lock: locks (tle and lock_pthread take a mutex that readers never take) and
-# transactions, which have a number of their own. block_stm is both a software transaction and a candidate.
-NO_CANDIDATES = ("lock", "tf_lock", "lock_pthread", "tle", "htm", "stm", "itm")
+# Not the answer to what replaces a lock: TensorFlow's own, tle and lock_pthread, whose mutex no reader takes, and
+# transactions, which have a number of their own. block_stm is both a software transaction and a candidate; so is `lock`
+# with another kernel, since `lock` itself is the baseline.
+NO_CANDIDATES = ("tf_lock", "lock_pthread", "tle", "htm", "stm", "itm")
 
 
 class Effect(NamedTuple):
@@ -133,7 +134,7 @@ def compare(model: str, runs: Sequence[pd.DataFrame], consistencies: Consistenci
         new = _effects(summary, comparison, consistencies)
         if "htm" in new and "htm" not in effects:
             of_htm = comparison, selected
-        effects = new | effects
+        effects |= {quantity: effect for quantity, effect in new.items() if quantity not in effects}
         unsupported |= {quantity for quantity, names in STRATEGIES.items() if _cannot_run(selected, names)}
     return Compared(effects, frozenset(unsupported - set(effects)), of_htm)
 

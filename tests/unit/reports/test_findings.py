@@ -24,7 +24,7 @@ def compared(study: pd.DataFrame, every: pd.DataFrame = NO_RUNS) -> Compared:
 
 
 def test_each_number_comes_from_the_first_experiment_that_has_it() -> None:
-    every = runs_of(OF_ALL, {"nolock": 1.2, "striped": 1.5, "combining": 1.3}, threads=2)
+    every = runs_of(OF_ALL, {"nolock": 1.2, "striped": 1.5, "combining": 1.3, "tf_lock": 1.9}, threads=2)
     effects = compared(runs_of(OF_STUDY, STUDY, **DEEP), every).effects
     assert {quantity: (effect.variant, effect.experiment) for quantity, effect in effects.items()} == {
         "htm": ("htm", "fig-4.10"),
@@ -36,6 +36,8 @@ def test_each_number_comes_from_the_first_experiment_that_has_it() -> None:
     assert (effects["nolock"].ranking, effects["nolock"].baseline, effects["nolock"].workers) == ("more", "tf_lock", 4)
     assert (effects["lossless"].baseline, effects["lossless"].workers) == ("lock", 2)
     assert compared(NO_RUNS, every).effects["nolock"].variant == "nolock"
+    fused = compared(NO_RUNS, runs_of(OF_ALL, {"striped": 1.5, "lock fused": 2.0})).effects["lossless"]
+    assert fused.variant == "lock (kernel fused)"  # as in the answers
 
 
 def test_one_worker_says_nothing() -> None:
