@@ -256,18 +256,6 @@ def rounds_to_decide(
     return int(decided[0]) if decided.size else None
 
 
-def rounds_of_one_kind(share: float, confidence: float, *, least: int = 2, at_most: int = MANY_ROUNDS) -> int | None:
-    """The fewest rounds, at least `least`, all without an event, that show its share of the rounds to be below `share`.
-
-    Their interval is that of `share_interval`. As many rounds, all with the event, show a share above 1 - `share`.
-    Returns None if more than `at_most` rounds are needed.
-    """
-    if share >= 1:
-        return least
-    needed = math.log((1 - confidence) / 2) / math.log1p(-share) if share > 0 else math.inf
-    return max(least, math.floor(needed) + 1) if needed < at_most else None
-
-
 def rounds_to_be_inside(
     mean: float,
     spread: float,

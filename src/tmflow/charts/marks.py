@@ -32,6 +32,7 @@ HEADINGS = {
 }  # fmt: skip
 """The words of columns in a tooltip; other columns are called by their name without underscores."""
 NUMBERS = ("estimate", "low", "high", "joint_low", "joint_high")
+LOG = " (log scale)"  # ends the title of an axis
 HIT = 400  # px² of the invisible circle around a point that shows its tooltip
 BAND = 0.13  # opacity of the 95 % band: three overlapping bands stay distinguishable
 TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]  # Altair has no types for these
@@ -140,7 +141,7 @@ def lines(
         data = drawn[kept].assign(x=along.ticks.dodge(drawn[along.column], drawn[series.column], series.names))
         bars = clip_bars(data[data["low"].notna() & ~is_never_seen(drawn)], shown)
         shares = "unit" in drawn and bool((drawn["unit"] == "fraction").all())
-        tips = tooltip(columns, y["title"], shares=shares)
+        tips = tooltip(columns, y["title"].removesuffix(LOG), shares=shares)
         points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tips)
         layers.append(
             [
@@ -205,7 +206,7 @@ def along_threads(threads: Iterable[int]) -> Along:
 
 def numbers_axis(title: str, ticks: Ticks) -> alt.X:
     """An x axis with a tick for each number."""
-    full_title = f"{title} (log scale)" if ticks.log else title
+    full_title = f"{title}{LOG}" if ticks.log else title
     integral = all(isinstance(value, int) for value in ticks.values)
     form = "d" if integral and ticks.last < 10_000 else "~s" if integral else "~r"
     axis = alt.Axis(values=ticks.values, format=form, labelOverlap="greedy", grid=False)
@@ -217,7 +218,7 @@ def values_axis(title: str, tick_format: str, shown: Range) -> alt.Y:
     kind = {"type": "log"} if shown.log else {"type": "linear", "zero": False}  # otherwise a band reaches down to 0
     return alt.Y(
         "estimate:Q",
-        title=f"{title} (log scale)" if shown.log else title,
+        title=f"{title}{LOG}" if shown.log else title,
         axis=alt.Axis(format=tick_format, tickCount=6),
         scale=alt.Scale(domain=[shown.low, shown.high], nice=False, **kind),
     )
@@ -358,9 +359,8 @@ def tooltip(columns: Sequence[str], measure: str = "estimate", *, shares: bool =
     """
     form = ".4~p" if shares else ".4~g"
     titles = {name: HEADINGS.get(name, name.replace("_", " ")) for name in columns} | {"estimate": measure}
-    return [
-        alt.Tooltip(name, title=titles[name], format=form if name in NUMBERS else alt.Undefined) for name in columns
-    ]
+    shown = [name for name in columns if name != "strategy" or "variant" not in columns]  # a variant names its strategy
+    return [alt.Tooltip(name, title=titles[name], format=form if name in NUMBERS else alt.Undefined) for name in shown]
 
 
 def looks(series: Series, legend: alt.Legend | None) -> tuple[alt.Color, alt.Shape]:

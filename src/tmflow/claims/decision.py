@@ -23,10 +23,9 @@ from tmflow.analysis.stats import (
     Interval,
     mean_interval,
     of_logs,
-    rounds_of_one_kind,
     rounds_to_decide,
-    share_interval,
     within_differences,
+    within_shares,
 )
 
 Unit = Literal["ratio", "fraction"]
@@ -50,14 +49,11 @@ class Statement:
     difference: bool = False
 
     def interval(self, confidence: float = CONFIDENCE) -> Interval:
-        """The interval of the mean, in the unit of the values and within their range.
-
-        If all values of a share are 0, or all are 1, it has a width all the same (see `stats.share_interval`).
-        """
-        if self._is_share():
-            return share_interval(self.values, confidence)
+        """The interval of the mean, in the unit of the values and within their range."""
         mean = mean_interval(self.scaled(), confidence)
-        return within_differences(mean) if self.difference else of_logs(mean)
+        if self.unit == "fraction":
+            return within_differences(mean) if self.difference else within_shares(mean)
+        return of_logs(mean)
 
     def holds(self) -> bool:
         """Whether the mean is significantly inside the range."""
@@ -72,12 +68,9 @@ class Statement:
     def rounds_to_decide(self, among: int = 1, power: float = POWER) -> int | None:
         """The total number of rounds that decide it with this probability at the present mean and spread.
 
-        If all values of a share are 0, or all are 1, it is the number of such rounds that decide it. None if above a
-        thousand.
+        None if above a thousand.
         """
         confidence = self.confidence_to_hold() if self.margin() > 0 else self._to_fail(among)
-        if self._is_share() and (self.values[0] in (0, 1)) and (self.values == self.values[0]).all():
-            return rounds_of_one_kind(abs(self.margin()), confidence, least=self.values.size)
         return rounds_to_decide(self.scaled(), *self.limits(), confidence, power)
 
     def range(self) -> tuple[float | None, float | None]:
@@ -98,9 +91,6 @@ class Statement:
     def scaled(self) -> Values:
         """The values on the scale of the test: the logs of ratios."""
         return np.log(self.values) if self.unit == "ratio" else self.values
-
-    def _is_share(self) -> bool:
-        return self.unit == "fraction" and not self.difference
 
     def confidence_to_hold(self) -> float:
         """The confidence of the interval that must lie in the range."""

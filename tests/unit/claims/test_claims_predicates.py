@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tmflow.analysis import stats
-from tmflow.analysis.stats import difference_interval, joint_ratio_intervals, share_interval
+from tmflow.analysis.stats import difference_interval, joint_ratio_intervals
 from tmflow.base.text import workers
 from tmflow.claims import predicates, speedups
 from tmflow.claims.decision import Curve, Statement, Values, decide, rounds_needed
@@ -185,29 +185,6 @@ def test_as_many_rounds_as_it_says_decide(mean: float, sure: Callable[[Statement
     even = needed + needed % 2
     assert sure(Statement("x", "fraction", noisy(mean, even), low=0.5))
     assert not sure(Statement("x", "fraction", noisy(mean, 6), low=0.5))
-
-
-def test_equal_rounds_do_not_make_a_share_certain() -> None:
-    """Six rounds without an event show less than half of all rounds to have one, and no less than a third of them."""
-    never = np.zeros(6)
-    assert Statement("x", "fraction", never).interval() == share_interval(never)
-    below_half, below_third = (Statement("x", "fraction", never, high=bound) for bound in (0.5, 1 / 3))
-    assert below_half.holds()
-    assert not below_third.holds()
-    assert decide([below_third], 1) == "inconclusive"
-    needed = rounds_needed([below_third], 1)
-    assert needed == 8
-    assert Statement("x", "fraction", np.zeros(8), high=1 / 3).holds()
-    assert not Statement("x", "fraction", np.zeros(7), high=1 / 3).holds()
-    always = Statement("x", "fraction", np.ones(6), low=2 / 3)
-    assert (always.holds(), rounds_needed([always], 1)) == (False, 8)
-    refuted = Statement("x", "fraction", never, low=0.3)
-    assert not refuted.fails()
-    assert refuted.rounds_to_decide() == 11
-    assert Statement("x", "fraction", np.zeros(11), low=0.3).fails()
-    assert rounds_needed([Statement("x", "fraction", never, high=0.001)], 1) is None
-    same_accuracy = Statement("x", "fraction", never, low=-0.02, high=0.02, difference=True)
-    assert same_accuracy.holds()
 
 
 def test_a_conjunction_needs_more_rounds_than_each_of_its_statements() -> None:
