@@ -101,7 +101,7 @@ def test_it_begins_with_what_the_runs_say_and_the_platforms_side_by_side(
         assert list(matrix[column]) == list(expected[column])
     assert matrix.iloc[0]["workers"] == "4"
     softmax = opened("overview", study, monkeypatch, model="mnist_softmax")
-    assert "No platform has a comparison of strategies with two workers for mnist_softmax" in words(softmax)
+    assert "No platform has compared strategies with two or more workers for mnist_softmax" in words(softmax)
 
 
 def test_the_platform_is_in_the_url(study: URL, monkeypatch: pytest.MonkeyPatch) -> None:

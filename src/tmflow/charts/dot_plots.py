@@ -17,6 +17,7 @@ from tmflow.charts.axes import max_lines, value_range, wrapped_label_expr
 from tmflow.charts.marks import (
     ACROSS,
     COLUMNS,
+    LOG,
     Layer,
     clip_bars,
     error_bars,
@@ -32,6 +33,7 @@ LINE = 14  # px: height of a line of a row's name
 FOREST_ROW, FOREST_NAMES = 30, 170  # px: height of a row, and largest width of the names
 SHARE_ROW, SHARE_NAMES = 24, 320
 ROOM = 1.2  # factor on the axis of shares, for the text next to the largest
+POINTS = " (percentage points)"  # ends the title of an axis
 AROUND = 66  # px: height of the axis and its title
 # Ticks of a log axis in each decade, the coarsest first; the first set with `FEW` ticks in the range is used.
 STEPS = (
@@ -57,10 +59,10 @@ def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
     """
     shown = value_range(summary)
     if summary["measure"].iloc[0] == "speed_ratio":
-        title, none, band = f"Speed relative to {baseline} (log scale)", 1.0, SAME
+        title, none, band = f"Speed relative to {baseline}{LOG}", 1.0, SAME
         axis = alt.Axis(values=_ticks(shown.low, shown.high), format="~g")
     else:
-        title, none, band = f"Test accuracy relative to {baseline} (percentage points)", 0.0, SAME_ACCURACY
+        title, none, band = f"Test accuracy relative to {baseline}{POINTS}", 0.0, SAME_ACCURACY
         axis = alt.Axis(labelExpr="format(100 * datum.value, '~r')", tickCount=5)
     data = summary.loc[summary["estimate"].notna(), [*COLUMNS, "ranking"]]
     variants = of_variants(data["variant"])
@@ -70,7 +72,8 @@ def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
     x = alt.X("estimate:Q", title=title, axis=axis, scale=scale)
     y = _rows_axis("variant", rows, FOREST_NAMES, 8)
     bars = clip_bars(data[data["low"].notna()], shown)
-    tips = tooltip([*COLUMNS], title, shares=summary["measure"].iloc[0] != "speed_ratio")
+    measure = title.removesuffix(LOG).removesuffix(POINTS)
+    tips = tooltip([*COLUMNS], measure, shares=summary["measure"].iloc[0] != "speed_ratio")
     points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tips)
     region = Layer(pd.DataFrame({"from": [band.low], "to": [band.high], "none": [none]}))
     description = "; ".join(
@@ -82,8 +85,8 @@ def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
         region.mark_rect(color=palette.NEUTRAL, opacity=0.2).encode(x=alt.X("from:Q"), x2=alt.X2("to:Q")),
         region.mark_rule(color=palette.NEUTRAL, strokeWidth=1).encode(x=alt.X("none:Q")),
         *error_bars(Layer().encode(y=y, color=colour), bars, ACROSS),
-        *points_of(points, data, data, size=70),
         hit_areas(points),
+        *points_of(points, data, data, size=70),
         height=_rows_height(rows, FOREST_ROW, FOREST_NAMES),
     )
 
@@ -134,8 +137,8 @@ def draw_shares(summary: pd.DataFrame, title: str) -> alt.LayerChart:
     return layered(
         f"{title}, by variant and number of workers",
         *error_bars(Layer().encode(y=y, color=colour), bounded, ACROSS),
-        *points_of(points, data, data, size=70),
         hit_areas(points),
+        *points_of(points, data, data, size=70),
         Layer(row_labels)
         .mark_text(align="left", baseline="middle", dx=9, fontSize=11, color=palette.NEUTRAL)
         .encode(x=alt.X("bar_high:Q"), y=y, text=alt.Text("says:N")),

@@ -149,8 +149,8 @@ def lines(
                 *behind,
                 *(_joined(data, bars, x, y, colour, rows) if along.joined else []),
                 *error_bars(Layer().encode(x=x, color=colour), bars),
+                hit_areas(points),  # below the points: where two are close, the tooltip is that of the visible one
                 *points_of(points, data, rows, size),
-                hit_areas(points),
             ]
         )
     return in_parts(describe, [label for label, _ in parts], layers)

@@ -194,21 +194,21 @@ def sentence(finding: Finding) -> str:
     The name of the platform may come from an untrusted run file: pages that show Markdown must escape the sentence.
     """
     effects = finding.effects
+    first = next(iter(effects.values()))
     parts = []
     if bare := effects.get("nolock"):
-        parts.append(f"training without it has {_speed(bare)} and may lose updates")
+        parts.append(f"training without it has {_speed(bare, first)} and may lose updates")
     if best := effects.get("lossless"):
-        parts.append(f"{best.variant} has {_speed(best)} and loses none")
+        parts.append(f"{best.variant} has {_speed(best, first)} and loses none")
     if software := effects.get("stm"):
-        parts.append(f"software transactions ({software.variant}) have {_speed(software)}")
+        parts.append(f"software transactions ({software.variant}) have {_speed(software, first)}")
     if hardware := effects.get("htm"):
         inside = (
             "" if finding.elements is None else f", with {_percent(finding.elements)} of the elements in transactions"
         )
-        parts.append(f"hardware transactions have {_speed(hardware)}{inside}")
+        parts.append(f"hardware transactions have {_speed(hardware, first)}{inside}")
     elif "htm" in finding.unsupported:
-        parts.append("hardware transactions cannot run here")
-    first = next(iter(effects.values()))
+        parts.append("the hardware transactions of this experiment cannot run here")
     setting = f"{finding.model}, batch {first.batch}, {workers(first.workers)}"
     return f"On {finding.platform_name} ({setting}), relative to a lock: {'; '.join(parts)}."
 
@@ -219,8 +219,10 @@ def sources(finding: Finding) -> str:
     return listed([f"{experiment} ({workers(n)}, over {baseline})" for experiment, baseline, n in used])
 
 
-def _speed(effect: Effect) -> str:
-    return f"{interval(*bounded(effect.speed))} times its speed ({SPEED[effect.ranking]})"
+def _speed(effect: Effect, first: Effect) -> str:
+    """The speed in words, with the number of workers if it is not that of the first effect."""
+    of = "" if effect.workers == first.workers else f"with {workers(effect.workers)}, "
+    return f"{interval(*bounded(effect.speed))} times its speed ({of}{SPEED[effect.ranking]})"
 
 
 def _percent(share: Interval) -> str:
@@ -249,7 +251,7 @@ def matrix(findings: Iterable[Finding]) -> pd.DataFrame:
         {
             "platform": finding.platform,
             "platform_name": finding.platform_name,
-            "workers": str(max(effect.workers for effect in finding.effects.values())),
+            "workers": listed(sorted({effect.workers for effect in finding.effects.values()})),
             **{title: _cell(finding, quantity) for quantity, title in COLUMNS.items()},
             LOST: "" if finding.lost is None else _lost_text(finding.lost),
         }

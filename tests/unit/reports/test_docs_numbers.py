@@ -224,6 +224,10 @@ def change(path: str, value: Any) -> Callable[[], dict[str, Any]]:
         (change("values/x", {"experiment": "e", "measure": "aborted"}), "the measure 'aborted' needs 'cause'"),
         (change("values/x", {"experiment": "e", "measure": "aborted", "cause": "capcity"}), "did you mean 'capacity'"),
         (change("values/x", {"experiment": "e", "measure": "time_to_accuracy"}), "needs 'target'"),
+        (
+            change("values/x", {"experiment": "e", "measure": "time_to_accuracy", "target": 0.8}),
+            "'target' is 0.8; allowed: 0.9, 0.97",
+        ),
         (change("values/claims", {"claims": "measured"}), "'claims' names a table and a value"),
         (change("tables/X", {"runs": "all"}), "tables.X"),
     ],

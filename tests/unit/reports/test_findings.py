@@ -88,7 +88,10 @@ def test_the_sentence_has_every_number_with_its_interval() -> None:
         "difference), with 0.1200 [0.0800, 0.1500] % of the elements in transactions."
     )
     assert sources(XEON) == "fig-4.10 (4 workers, over tf_lock) and consistency-for-free (4 workers, over lock)"
-    assert sentence(EPYC).endswith("and may lose updates; hardware transactions cannot run here.")
+    assert sentence(EPYC).endswith("may lose updates; the hardware transactions of this experiment cannot run here.")
+    mixed = XEON._replace(effects={**XEON.effects, "lossless": XEON.effects["lossless"]._replace(workers=2)})
+    assert "striped has 1.44 [1.36, 1.53] times its speed (with 2 workers, significantly faster)" in sentence(mixed)
+    assert list(matrix([mixed])["workers"]) == ["2 and 4"]
 
 
 def test_the_matrix_has_a_row_for_each_platform_and_a_median() -> None:
@@ -130,4 +133,4 @@ def test_every_source_is_an_experiment_with_its_baseline() -> None:
                 and all(getattr(point, name) == value for name, value in comparison.factors.items())
             ]
             assert matching, comparison
-            assert model in {point.model for point in matching}
+            assert {point.model for point in matching} == {model}

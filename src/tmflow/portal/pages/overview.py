@@ -91,7 +91,7 @@ def show_matrix(study: Study) -> None:
         if (finding := _finding(study, study.state(platform=platform), platform, model))
     ]
     if not shown:
-        st.info(f"No platform has a comparison of strategies with two workers for {model}; `make study` measures it.")
+        st.info(f"No platform has compared strategies with two or more workers for {model}; `make study` does.")
         return
     table = findings.matrix(shown).drop(columns="platform").rename(columns={"platform_name": "platform"})
     narrow = {"platform": st.column_config.TextColumn(width="medium")}

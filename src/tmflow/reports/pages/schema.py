@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tmflow.analysis.summaries import ANY
+from tmflow.analysis.summaries import ANY, TARGETS
 from tmflow.base.documents import document, kept, read_yaml
 from tmflow.base.errors import BadInput, unknown
 from tmflow.base.paths import project_root
@@ -155,6 +155,8 @@ def _check_query(query: Query, where: str) -> None:
             raise BadInput(f"{where}: the measure '{query.measure}' has no '{key}'.")
         if not given and key in REQUIRED and query.measure in measures:
             raise BadInput(f"{where}: the measure '{query.measure}' needs '{key}'.")
+    if query.target is not None and query.target not in TARGETS:
+        raise BadInput(f"{where}: 'target' is {query.target}; allowed: {', '.join(map(str, TARGETS))}.")
     if query.cause is not None and query.cause not in CAUSES:
         raise unknown(f"cause in {where}:", query.cause, CAUSES)
     for factors in (query.where, query.base or {}):

@@ -158,7 +158,7 @@ def publish(
             "index.html",
             scoreboard=scoreboard,
             study=load_originals().study.citation(),
-            models=_findings(source, counts),
+            models=_findings(source, counts) if scale == "full" else [],
             holdings=run_list.count_runs(here),
             n_platforms=here["platform"].nunique(),
             n_runs=n_runs,
@@ -292,7 +292,7 @@ def _write_claims(source: Source, pages: Pages) -> list[dict[str, Any]]:
 
 
 def _findings(source: Source, counts: pd.DataFrame) -> list[dict[str, Any]]:
-    """What the runs of each platform say of each model: sentences, and a table of their numbers."""
+    """What the runs at full scale of each platform say of each model: sentences, and a table of their numbers."""
     platforms, models = findings.measured_platforms(counts), []
     for model in findings.SOURCES:
         of_model = findings.find(source, platforms, model, consistency_by_strategy())
