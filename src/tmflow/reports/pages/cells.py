@@ -131,8 +131,8 @@ def _ratio(query: Query, every: pd.DataFrame, runs: pd.DataFrame, where: str) ->
     _require_one_point(of_base, f"{where}, base")
     if query.measure == "speedup":
         one, base_one = (select(every, {**factors, "threads": 1}) for factors in (query.where, {**shared, **base}))
-        for alone in (one, base_one):
-            _require_one_point(alone, f"{where}, one worker")
+        for single in (one, base_one):
+            _require_one_point(single, f"{where}, one worker")
         interval = baseline.speedup_ratio((one, runs), (base_one, of_base))
     else:
         interval = baseline.point_ratio(*((runs, of_base) if query.measure == "time" else (of_base, runs)))
