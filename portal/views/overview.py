@@ -3,6 +3,7 @@
 import streamlit as st
 
 from tmflow.claims.originals import load_originals
+from tmflow.portal import platform_matrix
 from tmflow.portal.pages import overview
 from tmflow.portal.study_data import study_or_stop
 
@@ -14,10 +15,13 @@ st.markdown(
 study = study_or_stop()
 overview.show_scale_warning(study.counts)
 platform = overview.choose_platform(study)
-overview.show_finding(study, platform)
+platform_matrix.show_finding(study, platform)
 
 st.header("Platforms side by side")
-overview.show_matrix(study)
+model = platform_matrix.choose_model(study)
+matrix = st.empty()
+with matrix.container():
+    platform_matrix.show_matrix(study, model, judged=False)
 
 st.header("Three answers")
 overview.show_answers(study, platform)
@@ -47,3 +51,5 @@ with st.container(horizontal=True):
 
 with scoreboard:  # last, because judging takes longest
     overview.show_scoreboard(study, platform)
+with matrix.container():
+    platform_matrix.show_matrix(study, model, judged=True)

@@ -20,7 +20,8 @@ from tmflow.claims.schema import load_claims
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.reports import findings
-from tmflow.reports.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY, ask
+from tmflow.reports.answers import ask
+from tmflow.reports.comparisons import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
 from tmflow.runfile import record
 from tmflow.spec.strategies import parameters_of
 from tmflow.store import engine, platform_queries, queries
@@ -92,9 +93,11 @@ def test_it_begins_with_what_the_runs_say_and_the_platforms_side_by_side(
     said = words(app)
     keys = findings.measured_platforms(queries.counts(engine.open_reader(study)))
     assert len(keys) == len(platforms) == 2
-    found = findings.find(engine.open_reader(study), keys, "mnist_deep", consistency_by_strategy())
+    reader = engine.open_reader(study)
+    found = [findings.find(reader, *item, "mnist_deep", consistency_by_strategy()) for item in keys.items()]
+    assert None not in found
     assert findings.sentence(found[0]) in said
-    expected = findings.matrix(found)
+    expected = findings.matrix(found, platform_queries.platforms(reader))
     matrix = app.dataframe[0].value
     assert list(matrix["platform"]) == list(expected["platform_name"])
     for column in (*findings.COLUMNS.values(), findings.LOST):

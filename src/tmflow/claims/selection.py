@@ -106,9 +106,9 @@ class Candidates:
         return pd.factorize(self.runs[factor])[0]
 
 
-def usable(runs: pd.DataFrame, evidence: str, hardware: Hardware) -> pd.DataFrame:
-    """The runs, with any status, that may decide: MNIST, full scale, this evidence and hardware."""
-    chosen = (runs["evidence"] == evidence) & (runs["scale"] == "full") & (runs["dataset"] == "mnist")
+def usable(runs: pd.DataFrame, evidence: str, hardware: Hardware, scale: str = "full") -> pd.DataFrame:
+    """The runs, with any status, that may decide: MNIST, this evidence, hardware and scale."""
+    chosen = (runs["evidence"] == evidence) & (runs["scale"] == scale) & (runs["dataset"] == "mnist")
     if hardware != "any":
         capability = _emulated_capability(runs) if evidence == "emulated" else runs["tm_capability"]
         chosen &= capability == CAPABILITY[hardware]

@@ -38,9 +38,8 @@ def link_verdict(verdict: Judged, platform: str, label: str) -> None:
 
 
 def show_claim(verdict: Judged, platform: str) -> None:
-    """Show a link to a claim with its verdict, and the claim's statement."""
-    link_verdict(verdict, platform, verdict.id)
-    st.caption(verdict.claim.statement)
+    """Show a claim's statement with its verdict, as a link to its details."""
+    link_verdict(verdict, platform, verdict.claim.statement)
 
 
 def load_verdicts(study: Study, platform: str | None = None, claims: Sequence[str] | None = None) -> list[Judged]:

@@ -29,7 +29,7 @@ DEFAULT_PAGE = "overview"  # its address has no page name
 
 
 def link(page: str, label: str, /, **view: str | Sequence[str]) -> None:
-    """Show a link to a page with these URL parameters. A phone truncates a long label."""
+    """Show a link to a page with these URL parameters; a long label is wrapped."""
     st.page_link(f"views/{page}.py", label=label, icon=f":material/{ICONS[page]}:", query_params=with_sources(view))
 
 

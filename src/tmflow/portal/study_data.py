@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
@@ -14,15 +15,17 @@ from sqlalchemy import URL, Engine
 
 from tmflow.analysis.versions import LEFT_OUT
 from tmflow.api import LazyRecords
+from tmflow.base.documents import kept
 from tmflow.base.errors import BadInput
-from tmflow.base.paths import results_dir
+from tmflow.base.paths import project_root, results_dir
 from tmflow.base.text import markdown
-from tmflow.platform.facts import platform_facts, platform_sha256
+from tmflow.platform.facts import is_local, platform_facts, platform_sha256
 from tmflow.portal import filter_widgets
 from tmflow.portal.url_state import VERSIONS, Defaults, Key
 from tmflow.store import engine, queries, schema
 from tmflow.store import platform_queries as platforms
 from tmflow.store.run_filter import RESULTS, RunFilter
+from tmflow.study import config
 
 GET_STARTED = """
 Run the study at reduced size in the project's folder, then reload this page:
@@ -60,6 +63,8 @@ class Study(NamedTuple):
     """Whether the reader asked to pool the sources of each platform."""
     here: str | None = None
     """The key of this machine's platform, if its runs were ingested here."""
+    contributed_here: tuple[str, ...] = ()
+    """The keys of contributed runs of this machine."""
 
     @property
     def database(self) -> Identity:
@@ -80,7 +85,8 @@ class Study(NamedTuple):
     @property
     def first(self) -> Defaults:
         """The default of the platform filter: this machine, if it has runs."""
-        return {Key.PLATFORM: [self.here]} if self.here is not None else {}
+        keys = [key for key in (self.here, *self.contributed_here) if key is not None]
+        return {Key.PLATFORM: keys} if keys else {}
 
     def choose_records(
         self, experiment: str, scale: str, platforms: Collection[str], evidences: Collection[str]
@@ -107,6 +113,11 @@ class Study(NamedTuple):
         table = self.counts[["platform", "platform_name"]].drop_duplicates()
         shares_name = table["platform_name"].duplicated(keep=False)
         return dict(zip(table["platform"], table["platform_name"].mask(shares_name, table["platform"]), strict=True))
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The names of platforms and the titles of experiments, by key and by id, for filters and tables."""
+        return {**experiment_titles(), **self.platform_names}
 
     def reader(self) -> Engine:
         """An engine for queries that are not cached."""
@@ -151,12 +162,27 @@ def study_or_stop() -> Study:
     if not schema.exists(url):
         _nothing_yet(f"There are no results yet: there is no {engine.shown(url)}.")
     identity = _identity(url)
-    study = Study(url, identity, *_read(url, identity, joined), joined, _local_platform(url, identity))
+    study = Study(url, identity, *_read(url, identity, joined), joined, *_keys_of_this_machine(url, identity))
     if study.counts.empty:
         _nothing_yet(f"There are no results yet: {engine.shown(url)} holds no run.")
     if joined:
         st.warning(JOINED_SOURCES, icon=":material/join:")
     return study
+
+
+def experiment_titles() -> dict[str, str]:
+    """The titles of experiments by id; empty if config.yaml is unusable. Others are called by their id."""
+    try:
+        experiments = planned_study(project_root() / "config.yaml").experiments
+    except BadInput:  # the page of figures, which needs the file, gives the reason
+        return {}
+    return {name: experiment.title for name, experiment in experiments.items() if experiment.title is not None}
+
+
+@kept
+def planned_study(path: Path) -> config.Study:
+    """Load config.yaml. Raises BadInput if it is wrong or missing."""
+    return config.load_study(path)
 
 
 def counts_by_source(study: Study) -> pd.DataFrame:
@@ -198,8 +224,10 @@ def _read(_url: URL, identity: Identity, joined: bool) -> tuple[str, pd.DataFram
 
 
 @st.cache_resource(show_spinner=False, max_entries=2)
-def _local_platform(_url: URL, identity: Identity) -> str | None:
-    return platforms.local_platform(engine.open_reader(_url), platform_sha256(platform_facts()))
+def _keys_of_this_machine(_url: URL, identity: Identity) -> tuple[str | None, tuple[str, ...]]:
+    """The keys of this machine's platform: that of local runs, if there are any, and those of contributed runs."""
+    keys = platforms.keys_of_platform(engine.open_reader(_url), platform_sha256(platform_facts()))
+    return next(filter(is_local, keys), None), tuple(key for key in keys if not is_local(key))
 
 
 # Shared by all sessions without a copy: no caller modifies a table.

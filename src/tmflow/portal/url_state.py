@@ -38,6 +38,7 @@ class Key(StrEnum):
     PLATFORM = "platform"
     EVIDENCE = "evidence"
     DATASET = "dataset"
+    MODEL = "model"
     STRATEGY = "strategy"
     STATUS = "status"
     METRIC = "metric"
@@ -124,7 +125,7 @@ VERSIONS = Choice(Key.VERSIONS, "Software version", get_args(Versions))
 
 # Filters on `queries.counts`: the data that a page reads from the database.
 DATA = (
-    ValueFilter(Key.EXPERIMENT, "Experiment"),
+    ValueFilter(Key.EXPERIMENT, "Experiment", wide=True),
     ValueFilter(Key.SCALE, "Scale"),
     PLATFORM,
     ValueFilter(Key.EVIDENCE, "Evidence"),

@@ -1,13 +1,11 @@
 """The three main answers of a study, in sentences computed from the runs of one platform.
 
-They use measured runs at full scale and follow the rules of claims: MNIST only, one definition of an experiment, one
-software version, no oversubscribed runs, and no conclusion from fewer than six rounds.
+Each question has a list of comparisons: the answer uses the first that the platform has with two or more workers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import pandas as pd
@@ -15,72 +13,33 @@ import pandas as pd
 from tmflow.analysis import baseline as baselines
 from tmflow.analysis import elements, summaries
 from tmflow.analysis.noise import count_disturbed, sentence_on
-from tmflow.analysis.run_table import ROUND, VARIANT
-from tmflow.analysis.variants import has_defaults
-from tmflow.analysis.versions import LEAST_ROUNDS, origins
+from tmflow.analysis.versions import LEAST_ROUNDS
 from tmflow.base.text import from_to, workers
 from tmflow.charts.captions import caption
 from tmflow.charts.dot_plots import draw_comparison
 from tmflow.charts.figures import Figure
-from tmflow.claims.origins import provenance_note
-from tmflow.claims.selection import Missing, usable
+from tmflow.claims.selection import Missing
 from tmflow.reports import narrative
+from tmflow.reports.comparisons import (
+    OF_ACCURACY,
+    OF_ALL,
+    OF_ALL_SMALL,
+    OF_CONTENTION,
+    OF_LOSSES,
+    OF_NATIVE,
+    OF_STUDY,
+    OF_STUDY_SMALL,
+    Comparison,
+    SelectedRuns,
+    read_experiments,
+    results_of,
+    select_runs,
+)
 from tmflow.reports.narrative import Consistencies, Narrative
-from tmflow.spec.trial import TrialSpec
 from tmflow.store import queries
 from tmflow.store.frames import Source, connected
-from tmflow.store.run_filter import RunFilter, Value
 
 TO_RUN = "'make study' measures it."  # no Markdown: the text is shown verbatim
-
-
-class Comparison(NamedTuple):
-    """Runs of an experiment that differ in strategy and number of workers, and the baseline strategy."""
-
-    experiment: str
-    where: dict[str, Value]
-    baseline: str
-    measures: str = "usual"
-
-    @property
-    def factors(self) -> dict[str, Value]:
-        """The factors that all its runs share."""
-        return {**self.where, "measures": self.measures}
-
-
-def results_of(platform: str, joined: bool, comparison: Comparison) -> RunFilter:
-    """The filter for the runs of a comparison that have a result."""
-    return replace(_filter(platform, joined, comparison), statuses=["ok"])
-
-
-def _filter(platform: str, joined: bool, *comparisons: Comparison) -> RunFilter:
-    """The filter for the runs of these comparisons on a platform, given by its key (`tmflow.platform.facts`).
-
-    It keeps all definitions: `select_runs` chooses one, because the platform may not have run the newest.
-    """
-    return RunFilter(
-        settings=[(comparison.experiment, comparison.factors) for comparison in comparisons],
-        scales=["full"],
-        platforms=[platform],
-        evidences=["measured"],
-        joined=joined,
-    )
-
-
-# The large model with batches of one, where an update costs most relative to a step.
-OF_STUDY = Comparison("fig-4.10", {"batch": 1}, "tf_lock")
-OF_ALL = Comparison("consistency-for-free", {"model": "mnist_deep", "variables": "ref", "reading": "plain"}, "lock")
-# The small model, which converges in this number of steps; the large one does not.
-OF_ACCURACY = Comparison("fig-4.1", {"matrix": 784}, "tf_lock")
-OF_LOSSES = Comparison("true-contention", {"reading": "plain"}, "lock", "full")
-
-
-class SelectedRuns(NamedTuple):
-    """The runs that an answer uses, all with the same number of workers."""
-
-    runs: pd.DataFrame
-    left_out: str | None
-    """A sentence on runs left out because of their origin; None if there are none."""
 
 
 class Answer(NamedTuple):
@@ -88,6 +47,8 @@ class Answer(NamedTuple):
 
     question: str
     short: str
+    setting: str
+    """The model, batch and number of workers of the compared runs; empty if runs are missing."""
     sentences: list[str]
     figure: Figure | None
     rests_on: str
@@ -98,10 +59,11 @@ class Answer(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question, the runs it needs, and how they are compared, and their measure on the page Explore."""
+    """A question, the runs that may answer it, how they are compared, and their measure on the page Explore."""
 
     text: str
-    comparison: Comparison
+    comparisons: tuple[Comparison, ...]
+    """The preferred one first."""
     compare: Callable[[pd.DataFrame, str, int], pd.DataFrame]
     metric: str
     claims: tuple[str, ...]
@@ -109,75 +71,91 @@ class Question(NamedTuple):
 
 TRANSACTIONS = Question(
     "Does transactional memory ever pay off?",
-    OF_STUDY,
+    (OF_STUDY, OF_STUDY_SMALL, OF_NATIVE, OF_CONTENTION),
     baselines.speed,
     "speedup_vs_tf_lock",
     ("deep-htm-double", "htm-pays-with-minimal-batches", "stm-never-pays", "other-locks-gain-nothing"),
 )
 STRATEGIES = Question(
     "Which strategy should you use?",
-    OF_ALL,
+    (OF_ALL, OF_ALL_SMALL, OF_CONTENTION, OF_NATIVE),
     baselines.speed,
     "step_time",
     ("deep-htm-over-lock", "deep-nolock-over-htm"),
 )
 ACCURACY = Question(
     "Does accuracy suffer?",
-    OF_ACCURACY,
+    (OF_ACCURACY,),
     baselines.accuracy,
     "accuracy",
     ("no-difference-of-accuracy", "power-same-accuracy"),
 )
+Words = Callable[[pd.DataFrame, pd.DataFrame, Comparison], Narrative]
+"""Makes the sentences from a summary, its runs and their comparison."""
+Count = Callable[[Comparison], pd.DataFrame]
+"""Gives `queries.variable_transactions` of the results of a comparison."""
 
 
 def ask(
     source: Source, platform: str, revision: str, consistencies: Consistencies, *, joined: bool = False
 ) -> tuple[Answer, ...]:
-    """Give the three answers for a platform, by its key (`tmflow.platform.facts`), from a single read of its runs.
+    """Give the three answers for a platform, by its key (`tmflow.platform.facts`).
 
     revision: the revision of the database. consistencies: of the updates of each strategy. joined: pool all
-    sources of the platform.
+    sources of the platform. The preferred runs come from a single read; others are read only if these are missing.
     """
     with connected(source) as connection:
-        study, every, accuracy, losses = read_experiments(
-            connection, platform, joined, OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES
+        preferred = [question.comparisons[0] for question in (TRANSACTIONS, STRATEGIES, ACCURACY)]
+        *read, losses = read_experiments(connection, platform, joined, *preferred, OF_LOSSES)
+
+        def runs(question: Question) -> Iterator[pd.DataFrame]:
+            first, *others = question.comparisons
+            yield read[preferred.index(first)]
+            for comparison in others:
+                yield from read_experiments(connection, platform, joined, comparison)
+
+        def count(comparison: Comparison) -> pd.DataFrame:
+            return queries.variable_transactions(connection, results_of(platform, joined, comparison))
+
+        lost = describe_losses(losses, queries.full_measures(connection, results_of(platform, joined, OF_LOSSES)))
+        return (
+            answer_transactions(runs(TRANSACTIONS), revision, count),
+            answer_strategies(runs(STRATEGIES), lost, consistencies, revision),
+            answer_accuracy(runs(ACCURACY), revision),
         )
-        full = queries.full_measures(connection, results_of(platform, joined, OF_LOSSES))
-        counts = queries.variable_transactions(connection, results_of(platform, joined, OF_STUDY))
-    return (
-        answer_transactions(study, revision, counts),
-        answer_strategies(every, describe_losses(losses, full), consistencies, revision),
-        answer_accuracy(accuracy, revision),
-    )
 
 
-def answer_transactions(runs: pd.DataFrame, revision: str, counts: pd.DataFrame | None = None) -> Answer:
-    """Answer whether transactions pay off; `runs`: a table of `queries.runs`, with any status.
+def answer_transactions(runs: Iterable[pd.DataFrame], revision: str, count: Count | None = None) -> Answer:
+    """Answer whether transactions pay off.
 
-    counts: see `queries.variable_transactions`; if given, the answer says how much of the model transactions updated.
+    runs: a table of `queries.runs`, with any status, for each comparison of `TRANSACTIONS`, in their order. With
+    `count`, the answer says how much of the model transactions updated.
     """
 
-    def words(summary: pd.DataFrame, selected_runs: pd.DataFrame) -> Narrative:
-        short, sentences = narrative.answer_transactions(summary, OF_STUDY.baseline)
-        share = None if counts is None else elements.sentence(elements.committed_elements(selected_runs, counts))
+    def words(summary: pd.DataFrame, selected: pd.DataFrame, comparison: Comparison) -> Narrative:
+        short, sentences = narrative.answer_transactions(summary, comparison.baseline)
+        share = None if count is None else elements.sentence(elements.committed_elements(selected, count(comparison)))
         return Narrative(short, [*sentences[:1], *([share] if share else []), *sentences[1:]])
 
     return _answer(TRANSACTIONS, runs, revision, words)
 
 
-def answer_strategies(runs: pd.DataFrame, lost: str, consistencies: Consistencies, revision: str) -> Answer:
+def answer_strategies(runs: Iterable[pd.DataFrame], lost: str, consistencies: Consistencies, revision: str) -> Answer:
     """Answer which strategy to use; `runs` as for `answer_transactions`; `lost`: a sentence on lost updates."""
 
-    def words(summary: pd.DataFrame, selected_runs: pd.DataFrame) -> Narrative:
-        return narrative.answer_strategies(summary, selected_runs, OF_ALL.baseline, consistencies, lost)
+    def words(summary: pd.DataFrame, selected: pd.DataFrame, comparison: Comparison) -> Narrative:
+        return narrative.answer_strategies(summary, selected, comparison.baseline, consistencies, lost)
 
     return _answer(STRATEGIES, runs, revision, words)
 
 
-def answer_accuracy(runs: pd.DataFrame, revision: str) -> Answer:
+def answer_accuracy(runs: Iterable[pd.DataFrame], revision: str) -> Answer:
     """Answer whether accuracy suffers; `runs` as for `answer_transactions`."""
-    baseline = OF_ACCURACY.baseline
-    return _answer(ACCURACY, runs, revision, lambda summary, _: narrative.answer_accuracy(summary, baseline))
+
+    def words(summary: pd.DataFrame, _: pd.DataFrame, comparison: Comparison) -> Narrative:
+        return narrative.answer_accuracy(summary, comparison.baseline)
+
+    return _answer(ACCURACY, runs, revision, words)
 
 
 def describe_losses(runs: pd.DataFrame, full: pd.DataFrame) -> str:
@@ -193,85 +171,72 @@ def describe_losses(runs: pd.DataFrame, full: pd.DataFrame) -> str:
     return narrative.describe_losses(summaries.lost(selected.runs, full), f"{OF_LOSSES.experiment}: {where}")
 
 
-def select_runs(runs: pd.DataFrame, comparison: Comparison) -> SelectedRuns:
-    """Select the runs of one origin with the most workers that have a hardware thread each.
-
-    `runs` is a table of `queries.runs` with all runs of the experiment: which origin is used does not depend on the
-    factors of the comparison. Runs whose process could use fewer hardware threads than others are left out. Raises
-    Missing if no run is left, if no round has both the baseline and another strategy, or if a round has several points
-    of one strategy.
-    """
-    name, baseline = comparison.experiment, comparison.baseline
-    eligible = usable(runs, "measured", "any")
-    if (compared := _having(eligible, comparison.factors)).empty:
-        raise Missing(f"there is no measured run of {name} at full scale, on MNIST, on this platform")
-    eligible = eligible[eligible["hardware_threads"] == compared["hardware_threads"].max()]
-    if eligible.empty:
-        raise Missing(f"the number of hardware threads that the runs of {name} could use is unknown")
-    by_origin = origins(eligible, name)
-    origin_runs = _having(by_origin[0].runs, comparison.factors)
-    fits = origin_runs[(origin_runs["threads"] <= origin_runs["hardware_threads"]).astype(bool)]
-    with_result = fits.loc[fits["status"] == "ok", ["strategy", "threads", *ROUND]]
-    of_baseline = has_defaults(fits[fits["status"] == "ok"], baseline)
-    shared = with_result[of_baseline].merge(with_result[~of_baseline], on=["threads", *ROUND])["threads"]
-    if shared.empty:
-        raise Missing(f"{name} has no round with results of {baseline} and another strategy with as many workers")
-    selected = fits[fits["threads"] == shared.max()]
-    values = selected.drop_duplicates([*TrialSpec.model_fields, *ROUND])  # without further repeats
-    if values.duplicated([*ROUND, *VARIANT]).any() or values[has_defaults(values, baseline)].duplicated([*ROUND]).any():
-        raise Missing(f"{name} has several points of {baseline}, or of another strategy, to choose from")
-    return SelectedRuns(selected, provenance_note(by_origin))
-
-
-def _having(runs: pd.DataFrame, values: Mapping[str, Value]) -> pd.DataFrame:
-    """The runs with these values of columns."""
-    for name, value in values.items():
-        runs = runs[(runs[name] == value).fillna(False).to_numpy(dtype=bool)]
-    return runs
-
-
-def read_experiments(source: Source, platform: str, joined: bool, *comparisons: Comparison) -> Iterator[pd.DataFrame]:
-    """Yield the runs of the experiment of each comparison, with any factors, from a single read."""
-    runs = queries.runs(source, _filter(platform, joined, *comparisons).of_samples)
-    for comparison in comparisons:
-        yield _having(runs, {"experiment": comparison.experiment}).reset_index(drop=True)
-
-
-def _answer(
-    question: Question, runs: pd.DataFrame, revision: str, words: Callable[[pd.DataFrame, pd.DataFrame], Narrative]
-) -> Answer:
-    baseline = question.comparison.baseline
+def _answer(question: Question, runs: Iterable[pd.DataFrame], revision: str, words: Words) -> Answer:
     try:
-        selected = select_runs(runs, question.comparison)
+        comparison, selected = select_first(question.comparisons, runs)
     except Missing as missing:
         why = f"No answer: {missing}. {TO_RUN}"
-        return Answer(question.text, narrative.NOTHING, [why], None, "", {}, question.claims)
-    summary = question.compare(selected.runs, baseline, LEAST_ROUNDS)
+        return Answer(question.text, narrative.NOTHING, "", [why], None, "", {}, question.claims)
+    summary = question.compare(selected.runs, comparison.baseline, LEAST_ROUNDS)
     single_worker = int(selected.runs["threads"].iloc[0]) == 1
-    short, sentences = narrative.answer_one_worker(summary) if single_worker else words(summary, selected.runs)
+    short, sentences = (
+        narrative.answer_one_worker(summary) if single_worker else words(summary, selected.runs, comparison)
+    )
+    comparable = summary[~summary["strategy"].isin(narrative.NOT_COMPARABLE)]
+    drawn = summary if comparable.empty else comparable
     return Answer(
         question.text,
         short,
+        _setting(summary),
         sentences,
-        Figure(draw_comparison(summary, baseline), caption(summary, revision, f"against {baseline}"), summary),
+        Figure(
+            draw_comparison(drawn, comparison.baseline),
+            caption(drawn, revision, f"against {comparison.baseline}"),
+            drawn,
+        ),
         _rests_on(summary, selected),
-        _view(question, selected.runs),
+        _view(question, comparison, selected.runs),
         question.claims,
     )
+
+
+def select_first(comparisons: Iterable[Comparison], runs: Iterable[pd.DataFrame]) -> tuple[Comparison, SelectedRuns]:
+    """Select the runs of the first comparison that has two or more workers; without one, the first that has runs.
+
+    runs: for each comparison, in their order, the runs of its experiment. Raises Missing, with the reason of the first
+    comparison, if none has runs.
+    """
+    reason, of_one_worker = None, None
+    for comparison, of_experiment in zip(comparisons, runs, strict=False):
+        try:
+            selected = select_runs(of_experiment, comparison)
+        except Missing as missing:
+            reason = reason or missing
+            continue
+        if selected.runs["threads"].iloc[0] > 1:
+            return comparison, selected
+        of_one_worker = of_one_worker or (comparison, selected)
+    if of_one_worker is None:
+        raise reason or Missing("no experiment compares strategies")
+    return of_one_worker
+
+
+def _setting(summary: pd.DataFrame) -> str:
+    first = summary.iloc[0]
+    return f"{first['model']}, batch {first['batch']}, {workers(int(first['threads']))}, {first['driver']} driver"
 
 
 def _rests_on(summary: pd.DataFrame, selected: SelectedRuns) -> str:
     first = summary.iloc[0]
     rounds = summary.loc[summary["estimate"].notna(), "rounds"]
     n = from_to(int(rounds.min()), int(rounds.max()), "round")
-    what = f"{first['model']}, batch {first['batch']}, {workers(int(first['threads']))}, {first['driver']} driver"
     incomplete = summary[summary["estimate"].notna() & summary["reason"].notna()]
     gaps = "".join(f" Incomplete: {row['variant']}: {row['reason']}." for _, row in incomplete.iterrows())
-    text = f"{n} on {first['platform_name']}: {first['experiment']}, {what}.{gaps}"
+    text = f"{n} on {first['platform_name']}: {first['experiment']}, {_setting(summary)}.{gaps}"
     return " ".join(filter(None, [text, sentence_on(count_disturbed(selected.runs)), selected.left_out]))
 
 
-def _view(question: Question, runs: pd.DataFrame) -> dict[str, str]:
+def _view(question: Question, comparison: Comparison, runs: pd.DataFrame) -> dict[str, str]:
     view = {name: runs[name].iloc[0] for name in ("experiment", "scale", "platform", "evidence")}
-    view |= {"metric": question.metric, **question.comparison.where}
+    view |= {"metric": question.metric, **comparison.where}
     return {name: str(value) for name, value in view.items()}

@@ -1,12 +1,14 @@
 """What the runs of a platform say about locks, transactions and lossless strategies, for one model.
 
 Each number is the speed of a strategy over that of the lock with as many workers. It comes from the first experiment of
-`SOURCES` that has it, by the rules of the answers: measured runs at full scale of MNIST, of one origin, with the most
-workers that have a hardware thread each, and with at least two.
+`SOURCES` that has it, by the rules of the answers: measured runs of MNIST, of one origin, with the most workers that
+have a hardware thread each, and with at least two. A platform with runs of quick scale only has findings from these,
+marked as such.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -17,23 +19,29 @@ from tmflow.analysis import elements, summaries
 from tmflow.analysis.baseline import Ranking
 from tmflow.analysis.stats import Interval, bounded
 from tmflow.analysis.versions import LEAST_ROUNDS
-from tmflow.base.text import interval, listed, workers
+from tmflow.base.text import interval, listed, several, workers
 from tmflow.claims.selection import Missing
-from tmflow.reports.answers import OF_ALL, OF_LOSSES, OF_STUDY, Comparison, read_experiments, results_of, select_runs
+from tmflow.reports.comparisons import (
+    OF_ALL,
+    OF_ALL_SMALL,
+    OF_CONTENTION,
+    OF_LOSSES,
+    OF_NATIVE,
+    OF_STUDY,
+    OF_STUDY_SMALL,
+    Comparison,
+    read_experiments,
+    results_of,
+    select_runs,
+)
 from tmflow.reports.narrative import BARE, HARDWARE, SOFTWARE, SPEED, Consistencies
 from tmflow.store import queries
 from tmflow.store.frames import Source, connected
 
 Quantity = Literal["htm", "stm", "nolock", "lossless"]
-OF_SOFTMAX = {"model": "mnist_softmax", "reading": "plain"}
 SOURCES: Mapping[str, tuple[Comparison, ...]] = {
     "mnist_deep": (OF_STUDY, OF_ALL),
-    "mnist_softmax": (
-        Comparison("fig-4.7", {}, "tf_lock"),
-        Comparison("consistency-for-free", {**OF_SOFTMAX, "variables": "ref"}, "lock"),
-        Comparison("native-softmax", {}, "lock"),
-        Comparison("true-contention", {"reading": "plain"}, "lock"),
-    ),
+    "mnist_softmax": (OF_STUDY_SMALL, OF_ALL_SMALL, OF_NATIVE, OF_CONTENTION),
 }
 """The comparisons of each model, the preferred one first."""
 
@@ -42,6 +50,9 @@ STRATEGIES: Mapping[Quantity, tuple[str, ...]] = {"htm": HARDWARE, "stm": SOFTWA
 # transactions, which have a number of their own. block_stm is both a software transaction and a candidate; so is `lock`
 # with another kernel, since `lock` itself is the baseline.
 NO_CANDIDATES = ("tf_lock", "lock_pthread", "tle", "htm", "stm", "itm")
+
+
+QUICK = "Quick runs, not conclusive. "
 
 
 class Effect(NamedTuple):
@@ -61,6 +72,7 @@ class Finding(NamedTuple):
 
     platform: str
     platform_name: str
+    scale: str
     model: str
     effects: Mapping[Quantity, Effect]
     unsupported: frozenset[Quantity]
@@ -71,30 +83,38 @@ class Finding(NamedTuple):
     """The share of updates that were lost without a lock, in true-contention (softmax, native driver)."""
 
 
-def measured_platforms(counts: pd.DataFrame) -> list[str]:
-    """The keys of the platforms with measured results at full scale, those with most of them first.
+def measured_platforms(counts: pd.DataFrame) -> dict[str, str]:
+    """The keys of the platforms with measured results, with the scale of their findings: quick if they have no other.
 
-    counts: see `queries.counts`.
+    Those with results at full scale come first, then those with more results. counts: see `queries.counts`.
     """
-    measured = counts[(counts["evidence"] == "measured") & (counts["scale"] == "full") & (counts["status"] == "ok")]
-    return list(measured.groupby("platform")["n_runs"].sum().sort_values(ascending=False, kind="stable").index)
+    measured = counts[(counts["evidence"] == "measured") & (counts["status"] == "ok")]
+    scales: dict[str, str] = {}
+    for scale in ("full", "quick"):
+        n_runs = measured[measured["scale"] == scale].groupby("platform")["n_runs"].sum()
+        most_first = n_runs.sort_values(ascending=False, kind="stable").index
+        scales |= {str(platform): scale for platform in most_first if platform not in scales}
+    return scales
 
 
 def find(
-    source: Source, platforms: Iterable[str], model: str, consistencies: Consistencies, *, joined: bool = False
-) -> list[Finding]:
-    """The findings on a model of `SOURCES` for each of these platforms, by their keys, that has any.
+    source: Source, platform: str, scale: str, model: str, consistencies: Consistencies, *, joined: bool = False
+) -> Finding | None:
+    """The finding on a model of `SOURCES` for a platform, by its key; None if it compared nothing with that model.
 
-    consistencies: of the updates of each strategy. joined: pool all sources of each platform.
+    consistencies: of the updates of each strategy. joined: pool all sources of the platform.
     """
     with connected(source) as connection:
-        every = [_find(connection, platform, model, consistencies, joined) for platform in platforms]
-    return [finding for finding in every if finding is not None]
+        return _find(connection, platform, scale, model, consistencies, joined)
 
 
-def _find(source: Source, platform: str, model: str, consistencies: Consistencies, joined: bool) -> Finding | None:
-    *read, of_losses = read_experiments(source, platform, joined, *SOURCES[model], OF_LOSSES)
-    compared = compare(model, read, consistencies)
+def _find(
+    source: Source, platform: str, scale: str, model: str, consistencies: Consistencies, joined: bool
+) -> Finding | None:
+    comparisons = [comparison._replace(scale=scale) for comparison in SOURCES[model]]
+    losses = OF_LOSSES._replace(scale=scale)
+    *read, of_losses = read_experiments(source, platform, joined, *comparisons, losses)
+    compared = compare(comparisons, read, consistencies)
     if not compared.effects:
         return None
     share = None
@@ -104,8 +124,8 @@ def _find(source: Source, platform: str, model: str, consistencies: Consistencie
         shares = elements.committed_elements(runs, counts)
         share = _interval(shares[shares["strategy"] == "htm"])
     name = next(str(runs["platform_name"].iloc[0]) for runs in read if len(runs))
-    lost = _lost(source, platform, joined, of_losses)
-    return Finding(platform, name, model, compared.effects, compared.unsupported, share, lost)
+    lost = _lost(source, platform, joined, losses, of_losses)
+    return Finding(platform, name, scale, model, compared.effects, compared.unsupported, share, lost)
 
 
 class Compared(NamedTuple):
@@ -116,14 +136,14 @@ class Compared(NamedTuple):
     of_htm: tuple[Comparison, pd.DataFrame] | None
 
 
-def compare(model: str, runs: Sequence[pd.DataFrame], consistencies: Consistencies) -> Compared:
-    """Compute each quantity from the first comparison of the model that has it.
+def compare(comparisons: Sequence[Comparison], runs: Sequence[pd.DataFrame], consistencies: Consistencies) -> Compared:
+    """Compute each quantity from the first comparison that has it.
 
-    runs: for each comparison of `SOURCES[model]` the runs of its experiment, of any status, a table of `queries.runs`.
+    runs: for each comparison the runs of its experiment, of any status, a table of `queries.runs`.
     """
     effects: dict[Quantity, Effect] = {}
     unsupported, of_htm = set[Quantity](), None
-    for comparison, of_experiment in zip(SOURCES[model], runs, strict=True):
+    for comparison, of_experiment in zip(comparisons, runs, strict=True):
         try:
             selected = select_runs(of_experiment, comparison).runs
         except Missing:
@@ -164,15 +184,15 @@ def _cannot_run(selected: pd.DataFrame, strategies: Iterable[str]) -> bool:
     return len(of) > 0 and bool((of == "unsupported").all())
 
 
-def _lost(source: Source, platform: str, joined: bool, runs: pd.DataFrame) -> Interval | None:
+def _lost(source: Source, platform: str, joined: bool, losses: Comparison, runs: pd.DataFrame) -> Interval | None:
     """The share of lost updates of `nolock` with the most workers."""
     try:
-        selected = select_runs(runs, OF_LOSSES).runs
+        selected = select_runs(runs, losses).runs
     except Missing:
         return None
     if selected["threads"].iloc[0] == 1:
         return None
-    shares = summaries.lost(selected, queries.full_measures(source, results_of(platform, joined, OF_LOSSES)))
+    shares = summaries.lost(selected, queries.full_measures(source, results_of(platform, joined, losses)))
     return _interval(shares[shares["strategy"] == "nolock"])
 
 
@@ -210,7 +230,8 @@ def sentence(finding: Finding) -> str:
     elif "htm" in finding.unsupported:
         parts.append("the hardware transactions of this experiment cannot run here")
     setting = f"{finding.model}, batch {first.batch}, {workers(first.workers)}"
-    return f"On {finding.platform_name} ({setting}), relative to a lock: {'; '.join(parts)}."
+    text = f"On {finding.platform_name} ({setting}), relative to a lock: {'; '.join(parts)}."
+    return text if finding.scale == "full" else f"{QUICK}{text}"
 
 
 def sources(finding: Finding) -> str:
@@ -234,38 +255,67 @@ COLUMNS: Mapping[Quantity, str] = {
     "htm": "HTM / lock",
     "stm": "STM / lock",
     "nolock": "no lock / lock",
-    "lossless": "best that loses nothing / lock",
+    "lossless": "lossless / lock",
 }
-LOST = "lost updates without a lock"
-MEDIAN = "median over machines"
+LOST = "lost updates"
+CORES, CAPABILITY = "cores", "TM"
 
 
-def matrix(findings: Iterable[Finding]) -> pd.DataFrame:
-    """A row for each platform, in the order given: its key, name, workers, and a text for each quantity.
+def matrix(findings: Iterable[Finding], machines: pd.DataFrame) -> pd.DataFrame:
+    """A row for each platform, in the order given, with texts that sort like their numbers.
 
-    Columns: platform, platform_name, workers, those of `COLUMNS`, and `LOST`. Several platforms get a last row with the
-    median of their estimates, whose key is empty; it has no interval, because the platforms are no sample.
+    machines: see `platform_queries.platforms`. Columns: platform (the key), platform_name (short), `CORES`,
+    `CAPABILITY`, workers, those of `COLUMNS`, and `LOST`.
     """
-    listed_findings = list(findings)
+    found, facts = list(findings), machines.set_index("platform")
     rows = [
         {
             "platform": finding.platform,
-            "platform_name": finding.platform_name,
+            "platform_name": name,
+            CORES: facts["cores_physical"].get(finding.platform),
+            CAPABILITY: facts["tm_capability"].get(finding.platform),
             "workers": listed(sorted({effect.workers for effect in finding.effects.values()})),
             **{title: _cell(finding, quantity) for quantity, title in COLUMNS.items()},
             LOST: "" if finding.lost is None else _lost_text(finding.lost),
         }
-        for finding in listed_findings
+        for name, finding in zip(short_names(found), found, strict=True)
     ]
-    if len(rows) > 1:
-        medians = {
-            title: _median([f.effects[quantity].speed.estimate for f in listed_findings if quantity in f.effects])
-            for quantity, title in COLUMNS.items()
-        }
-        lost = [finding.lost.estimate for finding in listed_findings if finding.lost is not None]
-        last = {"platform": "", "platform_name": MEDIAN, "workers": "", **medians}
-        rows.append({**last, LOST: f"{_median([100 * share for share in lost])} %" if lost else ""})
-    return pd.DataFrame(rows, columns=["platform", "platform_name", "workers", *COLUMNS.values(), LOST])
+    columns = ["platform", "platform_name", CORES, CAPABILITY, "workers", *COLUMNS.values(), LOST]
+    table = pd.DataFrame(rows, columns=columns).astype({CORES: "Int64"})
+    return table.assign(**{title: align_numbers(list(table[title])) for title in (*COLUMNS.values(), LOST)})
+
+
+def short_names(findings: Sequence[Finding]) -> list[str]:
+    """Name each platform by its processor, or in full if several have the same; quick runs are marked."""
+    processors = [finding.platform_name.partition(",")[0] for finding in findings]
+    return [
+        (processor if processors.count(processor) == 1 else finding.platform_name)
+        + ("" if finding.scale == "full" else f" ({finding.scale} runs)")
+        for processor, finding in zip(processors, findings, strict=True)
+    ]
+
+
+def align_numbers(texts: Sequence[str]) -> list[str]:
+    """Pad texts that begin with a number with blanks, so that their alphabetical order is that of the numbers."""
+    lengths = [len(match[0]) if (match := re.match(r"\d+", text)) else 0 for text in texts]
+    return [" " * (max(lengths) - n) * (n > 0) + text for n, text in zip(lengths, texts, strict=True)]
+
+
+def medians(findings: Iterable[Finding]) -> dict[str, str]:
+    """The median of the platforms' estimates for each column, of full scale; empty for fewer than two platforms.
+
+    It has no interval, because the platforms are no sample.
+    """
+    of_full = [finding for finding in findings if finding.scale == "full"]
+    if len(of_full) < 2:
+        return {}
+    estimates = {
+        title: [finding.effects[quantity].speed.estimate for finding in of_full if quantity in finding.effects]
+        for quantity, title in COLUMNS.items()
+    }
+    lost = [100 * finding.lost.estimate for finding in of_full if finding.lost is not None]
+    texts = {title: _median(values) for title, values in estimates.items()} | {LOST: _median(lost, " %")}
+    return {title: text for title, text in texts.items() if text}
 
 
 def _cell(finding: Finding, quantity: Quantity) -> str:
@@ -273,12 +323,14 @@ def _cell(finding: Finding, quantity: Quantity) -> str:
     if effect is None:
         return "cannot run" if quantity in finding.unsupported else ""
     text = interval(*bounded(effect.speed))
-    return f"{text} {effect.variant}" if quantity in ("stm", "lossless") else text
+    return f"{text} {effect.variant}" if quantity == "lossless" else text
 
 
 def _lost_text(lost: Interval) -> str:
     return f"none in {lost.n} rounds" if lost.estimate == 0 else _percent(lost)
 
 
-def _median(values: list[float]) -> str:
-    return f"{float(pd.Series(values).median()):.3g}" if values else ""
+def _median(values: list[float], unit: str = "") -> str:
+    if not values:
+        return ""
+    return f"{float(pd.Series(values).median()):.3g}{unit} ({several(len(values), 'machine')})"

@@ -33,6 +33,8 @@ ACCURACY: dict[Ranking, str] = {
     "less": "significantly less accurate",
 }
 HARDWARE, SOFTWARE, BARE = ("htm",), ("stm", "itm", "block_stm"), ("tf_nolock", "nolock")
+NOT_COMPARABLE = ("tle",)
+"""Elide another mutex than the lock, one that no reader takes."""
 NOTHING = "Nothing measured yet."
 NOT_TESTED = "Not tested: only one worker was measured."
 ONE_WORKER = "one worker has no other to protect its updates from."
@@ -66,15 +68,16 @@ def answer_transactions(summary: pd.DataFrame, baseline: str) -> Narrative:
         _speeds(f"Software transactions, {over}", software) or "Software transactions were not run.",
         _speeds(f"No lock at all, {over}", bare),
     ]
-    if ((summary["strategy"] == "tle") & (summary["ranking"] == "more")).any():
-        sentences.append("tle is not comparable: it elides another mutex, which readers never take.")
+    apart = summary[summary["strategy"].isin(NOT_COMPARABLE) & summary["estimate"].notna()]
+    if len(apart):
+        sentences.append(f"Not comparable: {_each(apart)}, because it elides another mutex, which readers never take.")
     tried = pd.concat([hardware, software])
     outcomes = tried.loc[tried["estimate"].notna(), "ranking"]
     faster = list(tried.loc[tried["ranking"] == "more", "variant"])
     if faster:
         short = f"Here it does: {listed(faster)} beats the lock."
     elif outcomes.empty:
-        short = NOTHING
+        short = "No transactions ran here."
     elif not outcomes.isin(["same", "less"]).all():
         short = "No benefit shown."
     else:

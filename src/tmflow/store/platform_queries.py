@@ -10,7 +10,7 @@ from sqlalchemy import exists, func, select
 
 from tmflow.base.documents import document as checked
 from tmflow.base.documents import parse_object
-from tmflow.platform.facts import slug_of
+from tmflow.platform.facts import is_local, slug_of
 from tmflow.probe import document
 from tmflow.store import factor_columns
 from tmflow.store.frames import (
@@ -70,9 +70,17 @@ def platforms(source: Source, *, joined: bool = False) -> pd.DataFrame:
 
 def local_platform(source: Source, facts_sha256: str) -> str | None:
     """The key of the platform with these facts, or None if it has no local runs."""
-    ran = exists().where(RoundTally.platform_id == Platform.id, RoundTally.contribution_id == 0)
-    slug: str | None = first(source, select(Platform.slug).where(Platform.facts_sha256 == facts_sha256, ran))
-    return slug
+    return next(filter(is_local, keys_of_platform(source, facts_sha256)), None)
+
+
+def keys_of_platform(source: Source, facts_sha256: str) -> list[str]:
+    """The keys of the platform with these facts: of its local runs, and of each contribution that has runs of it."""
+    key, _ = platform_columns(joined=False)
+    ran = select(RoundTally.platform_id, RoundTally.contribution_id).distinct().subquery()
+    statement = select(key).join_from(Platform, ran, ran.c.platform_id == Platform.id)
+    statement = statement.outerjoin(Contribution, Contribution.id == ran.c.contribution_id)
+    of_facts = statement.where(Platform.facts_sha256 == facts_sha256).order_by(func.coalesce(Contribution.id, 0))
+    return [str(value) for value in frame(source, of_facts)["platform"]]
 
 
 def platform_of_campaign(source: Source, uid: str) -> str | None:

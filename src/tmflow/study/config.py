@@ -62,6 +62,7 @@ _OF_RUNS = {"factors", "also", "rounds", "repeats", "quick.factors", "quick.also
 class Experiment(_Closed):
     """A named grid (the product of all values of all factors), further grids, or figures of other runs."""
 
+    title: str | None = Field(None, min_length=5, max_length=60, description="what the portal calls the experiment")
     question: str = Field(description="what the experiment answers, in one sentence")
     rounds: int | None = Field(None, ge=1, le=1000, description="overrides the study's rounds")
     rounds_at_most: int | None = Field(None, ge=1, le=1000, description="overrides the study's rounds_at_most")

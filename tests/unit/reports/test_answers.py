@@ -14,8 +14,8 @@ from tmflow.analysis.versions import LEAST_ROUNDS
 from tmflow.base.paths import project_root
 from tmflow.claims.schema import load_claims
 from tmflow.claims.selection import Missing
-from tmflow.reports import answers, narrative
-from tmflow.reports.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
+from tmflow.reports import answers, comparisons, narrative
+from tmflow.reports.comparisons import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
 from tmflow.study.config import load_study
 
 NOISE = (1.0, 1.01, 0.99, 1.02, 0.98, 1.0)
@@ -27,7 +27,7 @@ CONSISTENCIES = {"lock": "tensor", "tf_lock": "tensor", "striped": "block", "com
 
 
 def runs_of(
-    comparison: answers.Comparison,
+    comparison: comparisons.Comparison,
     speeds: Mapping[str, float],
     threads: int = 4,
     rounds: int = 6,
@@ -37,7 +37,7 @@ def runs_of(
     """Each strategy this many times as fast as the baseline, with independent noise in each round."""
     usual = {"experiment": comparison.experiment, "model": "mnist_softmax", "software": "tmflow 1"}
     where = comparison.factors
-    if "model" in where:
+    if where.get("model") == "mnist_deep":
         where |= {"dropout_keep": 0.5}
     return pd.DataFrame(
         [
@@ -49,6 +49,18 @@ def runs_of(
             for r in range(1, rounds + 1)
         ]
     )
+
+
+def answer_transactions(runs: pd.DataFrame, counts: pd.DataFrame | None = None) -> answers.Answer:
+    return answers.answer_transactions([runs], "1234abcd", None if counts is None else lambda _: counts)
+
+
+def answer_strategies(runs: pd.DataFrame, lost: str, consistencies: Mapping[str, str | None]) -> answers.Answer:
+    return answers.answer_strategies([runs], lost, consistencies, "1234abcd")
+
+
+def answer_accuracy(runs: pd.DataFrame) -> answers.Answer:
+    return answers.answer_accuracy([runs], "1234abcd")
 
 
 def named(strategy: str) -> dict[str, Any]:
@@ -63,19 +75,19 @@ def named(strategy: str) -> dict[str, Any]:
         ({"htm": 1.0, "stm": 0.1}, "Not here.", ", equivalent within 5 %."),
         ({"htm": 1.04, "stm": 0.1}, "No benefit shown.", "no significant difference."),
         ({"stm": 0.1}, "Not in software; hardware transactions did not run.", "Hardware transactions were not run."),
-        ({"tf_nolock": 1.4}, "Nothing measured yet.", "tf_nolock 1.40 [1.38, 1.42], significantly faster."),
+        ({"tf_nolock": 1.4}, "No transactions ran here.", "tf_nolock 1.40 [1.38, 1.42], significantly faster."),
     ],
 )
 def test_whether_transactions_are_it(speeds: dict[str, float], short: str, said: str) -> None:
     noise = 8.0 if speeds.get("htm") == 1.04 else 1.0
-    answer = answers.answer_transactions(runs_of(OF_STUDY, speeds, noise=noise), "1234abcd")
+    answer = answer_transactions(runs_of(OF_STUDY, speeds, noise=noise))
     assert answer.short == short
     assert said in " ".join(answer.sentences)
     assert answer.rests_on == "6 rounds on A box: fig-4.10, mnist_softmax, batch 1, 4 workers, session driver."
 
 
 def test_variants_told_alike_stand_together() -> None:
-    answer = answers.answer_transactions(runs_of(OF_STUDY, {"stm": 0.1, "stm backoff": 0.1}), "1234abcd")
+    answer = answer_transactions(runs_of(OF_STUDY, {"stm": 0.1, "stm backoff": 0.1}))
     assert "stm (manager backoff) 0.1000 [0.0985, 0.1015] and stm 0.1000" in answer.sentences[1]
 
 
@@ -86,22 +98,45 @@ def test_the_answer_says_how_much_of_the_model_transactions_updated() -> None:
         [(uid, *row) for uid in of_htm for row in (("W", 10, 0, 10), ("b", 10, 10, 0))],
         columns=["uid", "variable", "updates", "commits", "fallbacks"],
     )
-    answer = answers.answer_transactions(runs, "1234abcd", counts)
+    answer = answer_transactions(runs, counts)
     assert answer.sentences[1] == "Of the updated elements, committed transactions updated: htm 0.127 %."  # 10 of 7,850
-    without = answers.answer_transactions(runs[runs["strategy"] != "htm"], "1234abcd", counts)
+    without = answer_transactions(runs[runs["strategy"] != "htm"], counts)
     assert not any("elements" in sentence for sentence in without.sentences)
 
 
 def test_a_faster_elision_of_another_mutex_is_no_answer() -> None:
-    answer = answers.answer_transactions(runs_of(OF_STUDY, {"htm": 0.8, "stm": 0.1, "tle": 1.4}), "1234abcd")
+    answer = answer_transactions(runs_of(OF_STUDY, {"htm": 0.8, "stm": 0.1, "tle": 1.4}))
     assert answer.short == "Not here."
     assert "another mutex" in answer.sentences[-1]
 
 
+def test_what_is_not_comparable_is_said_and_not_drawn() -> None:
+    answer = answer_transactions(runs_of(OF_STUDY, {"htm": 0.8, "tle": 1.4}))
+    assert "Not comparable: tle 1.40 [1.38, 1.42]" in answer.sentences[-1]
+    assert answer.figure is not None
+    assert set(answer.figure.summary["strategy"]) == {"htm"}
+
+
+def test_another_experiment_answers_if_the_preferred_one_is_missing_or_has_one_worker() -> None:
+    nothing, alone = runs_of(OF_ALL, {})[:0], runs_of(OF_ALL, {"striped": 3.0}, threads=1)
+    small = runs_of(comparisons.OF_ALL_SMALL, {"striped": 2.0}, batch=1)
+    for first in (nothing, alone):
+        answer = answers.answer_strategies([first, small], "", CONSISTENCIES, "1234abcd")
+        assert answer.short == "striped: no lost updates, significantly faster than lock."
+        assert answer.setting == "mnist_softmax, batch 1, 4 workers, session driver"
+        assert answer.view["model"] == "mnist_softmax"
+    of_one = answers.answer_strategies([alone, nothing], "", CONSISTENCIES, "1234abcd")
+    assert of_one.short == narrative.NOT_TESTED
+    missing = answers.answer_strategies([nothing, nothing], "", CONSISTENCIES, "1234abcd")
+    assert missing.short == narrative.NOTHING
+    assert "consistency-for-free" in missing.sentences[0]
+    assert missing.setting == ""
+
+
 def test_fewer_than_six_rounds_tell_nothing_apart() -> None:
     runs = runs_of(OF_STUDY, {"htm": 3.0}, rounds=LEAST_ROUNDS - 1)
-    assert answers.answer_transactions(runs, "1234abcd").short == "No benefit shown."
-    one = answers.answer_transactions(runs[runs["round"] == 1], "1234abcd")
+    assert answer_transactions(runs).short == "No benefit shown."
+    one = answer_transactions(runs[runs["round"] == 1])
     assert "htm 2.97, no significant difference" in one.sentences[0]  # no interval
     assert one.rests_on.startswith("1 round on")
 
@@ -109,17 +144,17 @@ def test_fewer_than_six_rounds_tell_nothing_apart() -> None:
 def test_what_could_not_run_says_why() -> None:
     runs = runs_of(OF_STUDY, {"htm": 1.0, "stm": 0.1})
     ended(runs, runs["strategy"] == "htm", "unsupported", "htm needs hardware that this machine lacks")
-    answer = answers.answer_transactions(runs, "1234abcd")
+    answer = answer_transactions(runs)
     assert answer.short == "Not in software; hardware transactions did not run."
     assert "htm has no result (unsupported: htm needs hardware that this machine lacks)." in answer.sentences[0]
 
 
 def test_the_most_workers_that_fit_answer() -> None:
     frames = [runs_of(OF_STUDY, {"htm": speed}, threads) for threads, speed in ((2, 0.5), (4, 2.0), (8, 0.1))]
-    found = answers.select_runs(pd.concat(frames, ignore_index=True), OF_STUDY)
+    found = comparisons.select_runs(pd.concat(frames, ignore_index=True), OF_STUDY)
     assert set(found.runs["threads"]) == {4}
     narrow = pd.concat([frames[1].assign(hardware_threads=2), frames[0]], ignore_index=True)
-    assert set(answers.select_runs(narrow, OF_STUDY).runs["threads"]) == {2}
+    assert set(comparisons.select_runs(narrow, OF_STUDY).runs["threads"]) == {2}
 
 
 def test_one_origin_answers_and_the_others_are_named() -> None:
@@ -130,7 +165,7 @@ def test_one_origin_answers_and_the_others_are_named() -> None:
         ([old, new], "Not here.", "6 rounds by tmflow 1"),
         ([old, few], "Here it does: htm beats the lock.", "5 rounds by tmflow 2"),
     ):
-        answer = answers.answer_transactions(pd.concat(runs, ignore_index=True), "1234abcd")
+        answer = answer_transactions(pd.concat(runs, ignore_index=True))
         assert answer.short == short
         assert f"left out, because never pooled with them: {left_out}." in answer.rests_on
 
@@ -141,7 +176,7 @@ def test_the_origin_of_an_answer_does_not_depend_on_the_factors_of_its_compariso
     later = {"software": "tmflow 2", "started_at_utc": "2026-02-01T10:00:00Z"}
     new = runs_of(OF_STUDY, {"htm": 0.5}, rounds=LEAST_ROUNDS - 1, **later)
     runs = pd.concat([old, new, runs_of(OF_STUDY, {"htm": 0.5}, **later, batch=100)], ignore_index=True)
-    selected = answers.select_runs(runs, OF_STUDY)
+    selected = comparisons.select_runs(runs, OF_STUDY)
     assert set(selected.runs["software"]) == {"tmflow 2"}
     assert set(selected.runs["batch"]) == {1}
     assert (selected.left_out or "").startswith("Of fig-4.10 these are 6 rounds by tmflow 2;")
@@ -163,8 +198,8 @@ def test_the_origin_of_an_answer_does_not_depend_on_the_factors_of_its_compariso
 def test_what_does_not_count_is_missing(changes: dict[str, Any], why: str) -> None:
     runs = runs_of(OF_STUDY, {"htm": 2.0}).assign(**changes)
     with pytest.raises(Missing, match=why):
-        answers.select_runs(runs, OF_STUDY)
-    answer = answers.answer_transactions(runs, "1234abcd")
+        comparisons.select_runs(runs, OF_STUDY)
+    answer = answer_transactions(runs)
     assert answer.short == narrative.NOTHING
     assert answer.figure is None
     (sentence,) = answer.sentences
@@ -176,7 +211,7 @@ def test_without_a_round_of_both_there_is_no_answer() -> None:
     runs = runs_of(OF_STUDY, {"htm": 2.0})
     odd, of_lock = runs["round"] % 2 == 1, runs["strategy"] == "tf_lock"
     ended(runs, odd == of_lock, "failed", "it broke")
-    answer = answers.answer_transactions(runs, "1234abcd")
+    answer = answer_transactions(runs)
     assert answer.figure is None
     assert "no round with results of tf_lock and another strategy" in answer.sentences[0]
 
@@ -185,7 +220,7 @@ def test_without_a_round_of_both_there_is_no_answer() -> None:
 def test_of_several_points_of_a_strategy_none_is_taken(speeds: dict[str, float], factor: dict[str, Any]) -> None:
     runs = [runs_of(OF_ALL, {"striped": 2.0}), runs_of(OF_ALL, speeds).assign(**factor)]
     with pytest.raises(Missing, match="several points of lock, or of another strategy"):
-        answers.select_runs(pd.concat(runs, ignore_index=True), OF_ALL)
+        comparisons.select_runs(pd.concat(runs, ignore_index=True), OF_ALL)
 
 
 def test_a_fused_lock_is_compared_with_the_plain_one() -> None:
@@ -200,13 +235,13 @@ def test_a_fused_lock_is_compared_with_the_plain_one() -> None:
 def test_resource_variables_are_not_mixed_in() -> None:
     frames = [runs_of(OF_ALL, {"striped": speed}) for speed in (2.0, 0.5)]
     runs = pd.concat([frames[0], frames[1].assign(variables="resource")], ignore_index=True)
-    assert set(answers.select_runs(runs, OF_ALL).runs["variables"]) == {"ref"}
+    assert set(comparisons.select_runs(runs, OF_ALL).runs["variables"]) == {"ref"}
 
 
 def test_one_worker_answers_nothing() -> None:
     speeds = {"htm": 1.4, "stm": 0.1, "striped": 0.9}
-    transactions = answers.answer_transactions(runs_of(OF_STUDY, speeds, threads=1), "1234abcd")
-    use = answers.answer_strategies(runs_of(OF_ALL, speeds, threads=1), "Lost.", CONSISTENCIES, "1234abcd")
+    transactions = answer_transactions(runs_of(OF_STUDY, speeds, threads=1))
+    use = answer_strategies(runs_of(OF_ALL, speeds, threads=1), "Lost.", CONSISTENCIES)
     for answer in (transactions, use):
         assert answer.short == "Not tested: only one worker was measured."
         (sentence,) = answer.sentences
@@ -221,12 +256,12 @@ def test_one_worker_answers_nothing() -> None:
 def test_two_workers_answer_before_one() -> None:
     frames = [runs_of(OF_ALL, {"striped": speed}, threads) for threads, speed in ((1, 2.0), (2, 0.5))]
     runs = pd.concat(frames, ignore_index=True).assign(hardware_threads=3)
-    answer = answers.answer_strategies(runs, "", CONSISTENCIES, "1234abcd")
+    answer = answer_strategies(runs, "", CONSISTENCIES)
     assert answer.short == "lock: no lossless strategy is significantly faster."
 
 
 def strategies(speeds: Mapping[str, float], consistencies: Mapping[str, str | None] = CONSISTENCIES) -> answers.Answer:
-    return answers.answer_strategies(runs_of(OF_ALL, speeds), "What was lost.", consistencies, "1234abcd")
+    return answer_strategies(runs_of(OF_ALL, speeds), "What was lost.", consistencies)
 
 
 def test_the_fastest_that_loses_nothing_is_to_be_used() -> None:
@@ -243,7 +278,7 @@ def test_the_fastest_that_loses_nothing_is_to_be_used() -> None:
 def test_what_is_as_fast_as_the_fastest_is_named() -> None:
     runs = runs_of(OF_ALL, {"striped": 1.4, "combining": 1.399})
     uneven = runs["round"].map(lambda r: 1 + 0.01 * (-1) ** r).where(runs["strategy"] == "combining", 1.0)
-    answer = answers.answer_strategies(runs.assign(loop_s=runs["loop_s"] * uneven), "", CONSISTENCIES, "1234abcd")
+    answer = answer_strategies(runs.assign(loop_s=runs["loop_s"] * uneven), "", CONSISTENCIES)
     assert "Not significantly slower: combining." in answer.sentences
     assert narrative.find_not_slower(runs, "striped", ["striped", "combining"]) == []
 
@@ -266,7 +301,7 @@ def accuracies(differences: Mapping[str, float], spread: float = 0.001) -> answe
     runs = runs_of(OF_ACCURACY, dict.fromkeys(differences, 1.0))
     off = runs["strategy"].map({**differences, OF_ACCURACY.baseline: 0.0})
     noise = runs["round"].map(lambda r: (-1) ** r) * spread * (runs["strategy"] != OF_ACCURACY.baseline)
-    return answers.answer_accuracy(runs.assign(final_accuracy=0.9 + 0.001 * runs["round"] + off + noise), "1234abcd")
+    return answer_accuracy(runs.assign(final_accuracy=0.9 + 0.001 * runs["round"] + off + noise))
 
 
 @pytest.mark.parametrize(
@@ -313,12 +348,12 @@ def test_a_round_without_the_baseline_is_told_and_left_out() -> None:
     (row,) = baseline.speed(runs, "tf_lock", LEAST_ROUNDS).to_dict("records")
     assert (row["rounds"], row["ranking"]) == (5, "open")
     assert row["reason"] == "1 of 6 rounds with a result lack tf_lock"
-    answer = answers.answer_transactions(runs, "1234abcd")
+    answer = answer_transactions(runs)
     assert " Incomplete: htm: 1 of 6 rounds with a result lack tf_lock." in answer.rests_on
 
 
 def test_the_figure_draws_its_summary() -> None:
-    figure = answers.answer_transactions(runs_of(OF_STUDY, {"htm": 1.4, "stm": 0.1}), "1234abcd").figure
+    figure = answer_transactions(runs_of(OF_STUDY, {"htm": 1.4, "stm": 0.1})).figure
     assert figure is not None
     spec = figure.spec()
     assert "htm 1.40 [1.38, 1.42]; stm 0.1000 [0.0985, 0.1015]" in spec["description"]
@@ -329,13 +364,15 @@ def test_the_figure_draws_its_summary() -> None:
 
 def test_the_comparisons_are_of_the_study() -> None:
     experiments = load_study(project_root() / "config.yaml").experiments
-    for comparison in (OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES):
+    for comparison in [
+        of for question in (answers.TRANSACTIONS, answers.STRATEGIES, answers.ACCURACY) for of in question.comparisons
+    ]:
         assert comparison.experiment in experiments
     known = load_claims().claims
     empty = runs_of(OF_STUDY, {"htm": 1.0})[:0]
     for answer in (
-        answers.answer_transactions(empty, ""),
-        answers.answer_strategies(empty, "", {}, ""),
-        answers.answer_accuracy(empty, ""),
+        answer_transactions(empty, ""),
+        answer_strategies(empty, "", {}),
+        answer_accuracy(empty),
     ):
         assert set(answer.claims) <= set(known)

@@ -10,9 +10,20 @@ import pytest
 from tests.support.frames import ended
 from tests.unit.reports.test_answers import CONSISTENCIES, runs_of
 from tmflow.analysis.stats import Interval
-from tmflow.reports import findings
-from tmflow.reports.answers import OF_ALL, OF_STUDY
-from tmflow.reports.findings import Compared, Effect, Finding, compare, matrix, measured_platforms, sentence, sources
+from tmflow.reports.comparisons import OF_ALL, OF_STUDY
+from tmflow.reports.findings import (
+    SOURCES,
+    Compared,
+    Effect,
+    Finding,
+    align_numbers,
+    compare,
+    matrix,
+    measured_platforms,
+    medians,
+    sentence,
+    sources,
+)
 
 DEEP: dict[str, Any] = {"model": "mnist_deep", "dropout_keep": 0.5}
 NO_RUNS = runs_of(OF_ALL, {})[:0]
@@ -20,7 +31,7 @@ STUDY = {"htm": 1.0, "stm": 0.1, "tf_nolock": 1.4, "tle": 1.3}
 
 
 def compared(study: pd.DataFrame, every: pd.DataFrame = NO_RUNS) -> Compared:
-    return compare("mnist_deep", [study, every], CONSISTENCIES)
+    return compare(SOURCES["mnist_deep"], [study, every], CONSISTENCIES)
 
 
 def test_each_number_comes_from_the_first_experiment_that_has_it() -> None:
@@ -64,7 +75,7 @@ def effect(variant: str, low: float, middle: float, high: float, **changes: Any)
 
 
 XEON = Finding(
-    "xeon", "A Xeon", "mnist_deep",
+    "xeon", "A Xeon", "full", "mnist_deep",
     {
         "htm": effect("htm", 0.96, 1.03, 1.12),
         "stm": effect("stm", 0.043, 0.048, 0.053),
@@ -74,7 +85,7 @@ XEON = Finding(
     frozenset(), Interval(0.0012, 0.0008, 0.0015, 6), Interval(0.01, 0.0, 0.024, 6),
 )  # fmt: skip
 EPYC = Finding(
-    "epyc", "An EPYC", "mnist_deep", {"nolock": effect("tf_nolock", 1.1, 1.2, 1.3, workers=2)},
+    "epyc", "An EPYC", "full", "mnist_deep", {"nolock": effect("tf_nolock", 1.1, 1.2, 1.3, workers=2)},
     frozenset({"htm"}), None, Interval(0.0, 0.0, 0.459, 6),
 )  # fmt: skip
 
@@ -91,46 +102,62 @@ def test_the_sentence_has_every_number_with_its_interval() -> None:
     assert sentence(EPYC).endswith("may lose updates; the hardware transactions of this experiment cannot run here.")
     mixed = XEON._replace(effects={**XEON.effects, "lossless": XEON.effects["lossless"]._replace(workers=2)})
     assert "striped has 1.44 [1.36, 1.53] times its speed (with 2 workers, significantly faster)" in sentence(mixed)
-    assert list(matrix([mixed])["workers"]) == ["2 and 4"]
+    assert list(matrix([mixed], MACHINES)["workers"]) == ["2 and 4"]
 
 
-def test_the_matrix_has_a_row_for_each_platform_and_a_median() -> None:
-    table = matrix([XEON, EPYC])
-    assert list(table["platform"]) == ["xeon", "epyc", ""]
-    assert list(table["workers"]) == ["4", "2", ""]
-    assert list(table["HTM / lock"]) == ["1.030 [0.960, 1.120]", "cannot run", "1.03"]
-    assert list(table["no lock / lock"]) == ["1.38 [1.17, 1.63]", "1.20 [1.10, 1.30]", "1.29"]
-    assert list(table["best that loses nothing / lock"]) == ["1.44 [1.36, 1.53] striped", "", "1.44"]
-    assert list(table["lost updates without a lock"]) == ["1.00 [0.00, 2.40] %", "none in 6 rounds", "0.5 %"]
-    assert len(matrix([XEON])) == 1
-    assert list(matrix([])) == list(table)
+MACHINES = pd.DataFrame(
+    [("epyc", 2, "none"), ("xeon", 4, "rtm"), ("arm", 8, "none")],
+    columns=["platform", "cores_physical", "tm_capability"],
+)
 
 
-def test_platforms_with_most_measured_results_come_first() -> None:
+def test_the_matrix_has_a_row_for_each_platform() -> None:
+    table = matrix([XEON, EPYC], MACHINES)
+    assert list(table["platform"]) == ["xeon", "epyc"]
+    assert list(table["cores"]) == [4, 2]
+    assert list(table["TM"]) == ["rtm", "none"]
+    assert list(table["workers"]) == ["4", "2"]
+    assert list(table["HTM / lock"]) == ["1.030 [0.960, 1.120]", "cannot run"]
+    assert list(table["no lock / lock"]) == ["1.38 [1.17, 1.63]", "1.20 [1.10, 1.30]"]
+    assert list(table["lossless / lock"]) == ["1.44 [1.36, 1.53] striped", ""]
+    assert list(table["lost updates"]) == ["1.00 [0.00, 2.40] %", "none in 6 rounds"]
+    assert list(matrix([], MACHINES)) == list(table)
+
+
+def test_the_median_is_over_machines_of_full_scale() -> None:
+    quick = EPYC._replace(platform="arm", scale="quick", effects={"nolock": effect("nolock", 8, 9, 10)})
+    assert medians([XEON, EPYC, quick]) == {
+        "HTM / lock": "1.03 (1 machine)",
+        "STM / lock": "0.048 (1 machine)",
+        "no lock / lock": "1.29 (2 machines)",
+        "lossless / lock": "1.44 (1 machine)",
+        "lost updates": "0.5 % (2 machines)",
+    }
+    assert medians([XEON, quick]) == {}
+
+
+def test_quick_runs_are_shown_and_marked() -> None:
+    quick = EPYC._replace(scale="quick")
+    assert sentence(quick).startswith("Quick runs, not conclusive. On An EPYC")
+    assert list(matrix([quick], MACHINES)["platform_name"]) == ["An EPYC (quick runs)"]
+
+
+def test_texts_sort_like_their_numbers() -> None:
+    texts = ["1.38 [1.17, 1.63]", "26.1 [22, 30]", "0.07 [0.06, 0.08] stm", "cannot run", "", "120 [1, 2]"]
+    assert sorted(align_numbers(texts)) == [
+        "", "  0.07 [0.06, 0.08] stm", "  1.38 [1.17, 1.63]", " 26.1 [22, 30]", "120 [1, 2]", "cannot run",
+    ]  # fmt: skip
+
+
+def test_platforms_with_most_measured_results_come_first_and_quick_ones_last() -> None:
     columns = ["platform", "evidence", "scale", "status", "n_runs"]
     rows = [
         ("few", "measured", "full", "ok", 5),
         ("many", "measured", "full", "ok", 9),
+        ("many", "measured", "quick", "ok", 7),
         ("quick", "measured", "quick", "ok", 99),
         ("emulated", "emulated", "full", "ok", 99),
         ("failed", "measured", "full", "failed", 99),
     ]
-    assert measured_platforms(pd.DataFrame(rows, columns=columns)) == ["many", "few"]
-
-
-def test_every_source_is_an_experiment_with_its_baseline() -> None:
-    from tmflow.base.paths import project_root
-    from tmflow.study.config import load_study
-
-    study = load_study(project_root() / "config.yaml")
-    for model, comparisons in findings.SOURCES.items():
-        for comparison in comparisons:
-            points = study.points(comparison.experiment, "full", "mnist")
-            matching = [
-                point
-                for point in points
-                if point.strategy == comparison.baseline
-                and all(getattr(point, name) == value for name, value in comparison.factors.items())
-            ]
-            assert matching, comparison
-            assert {point.model for point in matching} == {model}
+    scales = measured_platforms(pd.DataFrame(rows, columns=columns))
+    assert list(scales.items()) == [("many", "full"), ("few", "full"), ("quick", "quick")]

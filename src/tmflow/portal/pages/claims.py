@@ -15,7 +15,7 @@ from tmflow.claims.origins import KINDS, Judged
 from tmflow.claims.render import MARKS, count_verdicts, heading, needed_evidence, without_runs
 from tmflow.claims.schema import Check
 from tmflow.claims.verdict import UNTESTED, Finding, in_words
-from tmflow.portal.badges import badge, link_verdict, load_verdicts
+from tmflow.portal.badges import badge, link_verdict, load_verdicts, show_claim
 from tmflow.portal.figure_view import column_width, show_caption, show_frame, show_rows
 from tmflow.portal.filter_widgets import choose
 from tmflow.portal.links import halves, link, show_commands, show_text
@@ -49,9 +49,8 @@ def show_list(verdicts: Sequence[Judged], study: Study, platform: str) -> None:
     for column, part in zip(st.columns(2), halves(chosen), strict=True):
         with column:
             for verdict in part:
-                link_verdict(verdict, platform, verdict.id)
-                decides = markdown(f"{verdict.claim.source.capitalize()}: {_deciding_number(verdict)}")
-                st.markdown(f"{verdict.claim.statement}  \n:small[:gray[{decides}]]")
+                show_claim(verdict, platform)
+                st.caption(markdown(f"{verdict.claim.source.capitalize()}: {_deciding_number(verdict)}"))
     with st.expander("As a table"):
         _show_table(chosen)
 
@@ -67,7 +66,7 @@ def _show_table(verdicts: Sequence[Judged]) -> None:
          verdict.claim.source, verdict.claim.statement)
         for verdict in verdicts
     ]  # fmt: skip
-    table = pd.DataFrame(rows, columns=["claim", "verdict", "evidence", "reach", "decides", "source", "statement"])
+    table = pd.DataFrame(rows, columns=["id", "verdict", "evidence", "reach", "decides", "source", "statement"])
     table["shown"] = table["verdict"].map(MARKS) + " " + table["verdict"]
 
     def open_row(place: int) -> None:
@@ -79,9 +78,9 @@ def _show_table(verdicts: Sequence[Judged]) -> None:
         "claims",
         open_row,
         height="content",
-        column_order=["claim", "shown", "evidence", "reach", "decides", "source", "statement"],
+        column_order=["shown", "statement", "evidence", "reach", "decides", "source", "id"],
         column_config={
-            "claim": st.column_config.TextColumn(width=column_width(table["claim"])),
+            "id": st.column_config.TextColumn(width=column_width(table["id"])),
             "shown": st.column_config.TextColumn("verdict", width=160),
             "reach": st.column_config.NumberColumn("hardware threads", help="the least number that decides it"),
             "decides": st.column_config.TextColumn("deciding number", width="large"),

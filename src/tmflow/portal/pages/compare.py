@@ -185,7 +185,7 @@ def _show_differences(facts: Sequence[Difference]) -> None:
 def _side(study: Study, key: Key, defaults: Defaults) -> tuple[pd.DataFrame, Chosen]:
     """The runs of one side, and the choices, which are the defaults of the other side."""
     prefix = f"{key}."
-    data = choose(DATA, study.counts, study.platform_names, prefix, defaults)
+    data = choose(DATA, study.counts, study.labels, prefix, defaults)
     of = {name: data.one(name) for name in ("experiment", "scale", "platform", "evidence")}
     runs = _runs(study, study.state(**of), **of)
     dates = _newest_run(runs)

@@ -86,8 +86,7 @@ def show_wanted_machines(study: Study) -> None:
         n = len(machine.claims)
         st.markdown(f"**{machine}**: {several(n, 'claim')} {'waits' if n == 1 else 'wait'} for it.")
         for name in machine.claims:
-            link("claims", name, claim=name)
-            st.caption(claims.claims[name].statement)
+            link("claims", claims.claims[name].statement, claim=name)
 
 
 OFF = (

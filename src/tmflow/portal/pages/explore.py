@@ -36,7 +36,7 @@ SCALES: dict[str, tuple[str, bool | None, bool | None]] = {
 
 def select_summary(study: Study) -> tuple[str, pd.DataFrame]:
     """The measure and the summary of the data that the URL selects."""
-    words, first = {**study.platform_names, **explore.NAMES}, {**study.first, **FIRST}
+    words, first = {**study.labels, **explore.NAMES}, {**study.first, **FIRST}
     data = choose([*OF_DATA, MEASURE], study.counts, words, defaults=first)
     records = study.choose_records(
         data.one(Key.EXPERIMENT), data.one(Key.SCALE), data.chosen[Key.PLATFORM], data.chosen[Key.EVIDENCE]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import pandas as pd
 import streamlit as st
@@ -12,7 +11,6 @@ import streamlit as st
 from tmflow.analysis.run_table import Shown
 from tmflow.analysis.versions import Versions
 from tmflow.base.canonical_json import sha256_of
-from tmflow.base.documents import kept
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.base.text import listed, markdown
@@ -26,7 +24,7 @@ from tmflow.portal.badges import badge, load_verdicts, show_claim, verdict_badge
 from tmflow.portal.figure_view import show_summary
 from tmflow.portal.filter_widgets import choose
 from tmflow.portal.links import halves, link, show_commands
-from tmflow.portal.study_data import Identity, SelectedRecords, Study
+from tmflow.portal.study_data import Identity, SelectedRecords, Study, planned_study
 from tmflow.portal.url_state import PLATFORM, Key, ValueFilter, ValuesFilter
 from tmflow.store import queries
 from tmflow.study import config
@@ -65,7 +63,7 @@ def show_detail(number: str, originals: Originals, study: Study) -> None:
     _show_original(number, originals)
     name = experiment_of(number)
     try:
-        plan = _plan(project_root() / "config.yaml")
+        plan = planned_study(project_root() / "config.yaml")
         if name not in plan.experiments:
             raise BadInput(f"config.yaml has no experiment {name}, which repeats this figure.")
     except BadInput as error:
@@ -167,9 +165,3 @@ def _show_sources(
             now = plan.definition(name, planned[scale], str(stored.get("dataset")))
             if sha256_of(now) != sha256_of(stored):
                 st.info("config.yaml now has a different definition: its runs are never pooled with these.")
-
-
-@kept
-def _plan(path: Path) -> config.Study:
-    """Load config.yaml. Raises BadInput if it is wrong or missing."""
-    return config.load_study(path)

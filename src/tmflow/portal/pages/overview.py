@@ -1,4 +1,4 @@
-"""The parts of the overview: the finding, the matrix of platforms, the answers, the scoreboard, the available data."""
+"""The parts of the overview: the finding, the answers, the scoreboard, the available data."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from tmflow.charts import dot_plots
 from tmflow.charts.figures import slug
 from tmflow.claims.origins import KINDS
 from tmflow.claims.render import VERDICTS, accepted_verdicts, count_findings, heading, without_runs
+from tmflow.claims.schema import load_claims
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.platform.facts import slug_of
 from tmflow.portal.badges import badge, count_by_status, load_verdicts, show_claim
 from tmflow.portal.figure_view import show_frame, show_numbers
 from tmflow.portal.filter_widgets import choose
 from tmflow.portal.links import link
-from tmflow.portal.study_data import Identity, Study
-from tmflow.portal.url_state import PLATFORM, Choice, Key
+from tmflow.portal.study_data import Identity, Study, experiment_titles
+from tmflow.portal.url_state import PLATFORM, Defaults, Key
 from tmflow.reports import findings
 from tmflow.reports.answers import Answer, ask
-from tmflow.reports.findings import Finding
 
-MODEL = Choice("model", "Model", tuple(findings.SOURCES))
-IN_MATRIX = 12  # platforms: each takes some 50 ms when it is read first
 CARD = 415  # px: three fit side by side on a wide screen
 WHERE = ["platform_name", "evidence", "scale"]
 
@@ -42,73 +40,43 @@ def show_scale_warning(counts: pd.DataFrame) -> None:
 
 
 def choose_platform(study: Study) -> str:
-    """The key of the platform for the answers: that of the URL, else this machine if it has suitable runs.
+    """The key of the platform for the answers: that of the URL, else this machine if it has measured runs.
 
-    Otherwise it is the platform with the most suitable runs, and the page says so.
+    Otherwise it is the platform with the most results, and the page says so. Platforms without measured results cannot
+    be chosen, unless no platform has any.
     """
     counts = study.counts
-    of_answers = counts[(counts["evidence"] == "measured") & (counts["scale"] == "full")]
-    table = counts if of_answers.empty else of_answers
-    platform = choose([PLATFORM], table, study.platform_names, defaults=study.first).one(Key.PLATFORM)
-    if study.here not in set(table["platform"]):
-        held = counts[counts["platform"] == study.here]
-        name = markdown(study.platform_names[platform])
-        st.info(f"{_describe_held_runs(held)} The results below are from **{name}**.")
-        if not held.empty:
-            link("runs", "Runs of this machine", platform=str(study.here))
+    scales = findings.measured_platforms(counts)
+    table = counts[counts["platform"].isin(scales)] if scales else counts
+    names = {key: f"{name} (quick runs)" if scales.get(key) == "quick" else name
+             for key, name in study.platform_names.items()}  # fmt: skip
+    first: Defaults = {Key.PLATFORM: [key for key in (study.here, *study.contributed_here, *scales) if key is not None]}
+    platform = choose([PLATFORM], table, names, defaults=first).one(Key.PLATFORM)
+    if scales.get(platform) == "quick":
+        st.info("This platform has only runs of quick scale, which are not conclusive; `make study` measures in full.")
+    held = counts[counts["platform"] == study.here]
+    of_this_machine = {slug_of(key) for key in (study.here, *study.contributed_here) if key is not None}
+    if slug_of(platform) not in of_this_machine and study.here not in scales:
+        if study.contributed_here:
+            st.info("The runs of this machine are here as a contribution: choose them above.")
+        else:
+            st.info(f"{_describe_held_runs(held)} The results below are from **{markdown(names[platform])}**.")
+    if not held.empty and study.here not in scales:
+        link("runs", "Runs of this machine", platform=str(study.here))
     return platform
 
 
 def _describe_held_runs(held: pd.DataFrame) -> str:
-    """Describe the runs of this machine, none of them measured at full scale, and how to measure such runs."""
+    """Describe the runs of this machine, none of which has a measured result, and how to measure such runs."""
     if held.empty:
         return "This machine has no runs here."
     kinds = held.groupby(["scale", "evidence"], as_index=False)["n_runs"].sum()
     counts = zip(kinds["n_runs"], kinds["evidence"], kinds["scale"], strict=True)
     numbers = listed([f"{several(n, f'{evidence} run')} at {scale} scale" for n, evidence, scale in counts])
     return (
-        f"This machine has no measured runs at full scale yet, only {numbers}, which the page Runs lists; "
+        f"This machine has no measured result yet, only {numbers}, which the page Runs lists; "
         "`make study` measures at full scale."
     )
-
-
-def show_finding(study: Study, platform: str) -> None:
-    """Show what the runs of a platform say, in one sentence: of the first model that they say anything of."""
-    for model in findings.SOURCES:
-        if finding := _finding(study, study.state(platform=platform), platform, model):
-            st.markdown(f"**{markdown(findings.sentence(finding))}**")
-            st.caption(f"Sources: {markdown(findings.sources(finding))}. Brackets are 95 % intervals over rounds.")
-            return
-
-
-def show_matrix(study: Study) -> None:
-    """Show a table with a row for each platform, of the model that the reader chooses."""
-    model = choose([MODEL], study.counts, {}).one(MODEL.key)
-    platforms = findings.measured_platforms(study.counts)
-    shown = [
-        finding
-        for platform in platforms[:IN_MATRIX]
-        if (finding := _finding(study, study.state(platform=platform), platform, model))
-    ]
-    if not shown:
-        st.info(f"No platform has compared strategies with two or more workers for {model}; `make study` does.")
-        return
-    table = findings.matrix(shown).drop(columns="platform").rename(columns={"platform_name": "platform"})
-    narrow = {"platform": st.column_config.TextColumn(width="medium")}
-    show_frame(table, "Speed of each kind of strategy over a lock, by platform", column_config=narrow)
-    left_out = len(platforms) - IN_MATRIX
-    st.caption(
-        "Speed over that of a lock with as many workers: the most that have a hardware thread each. Lost updates are "
-        "those of `nolock` in true-contention, a workload of almost nothing but updates."
-        + (f" {several(left_out, 'platform')} with fewer runs are left out." if left_out > 0 else "")
-    )
-
-
-# Valid for every revision with the same runs of the platform; shared by all sessions, because nobody modifies it.
-@st.cache_resource(show_spinner="Reading the runs", max_entries=64)
-def _finding(_study: Study, state: Identity, platform: str, model: str) -> Finding | None:
-    of_platform = findings.find(_study.reader(), [platform], model, consistency_by_strategy(), joined=_study.joined)
-    return of_platform[0] if of_platform else None
 
 
 def show_answers(study: Study, platform: str) -> None:
@@ -127,6 +95,8 @@ def _answers(_study: Study, state: Identity, platform: str) -> tuple[Answer, ...
 
 def _show_answer(answer: Answer, platform: str, study: Study) -> None:
     st.markdown(f"#### {answer.question}\n**{markdown(answer.short)}**")
+    if answer.setting:
+        st.caption(markdown(answer.setting))
     figure = answer.figure and answer.figure.at(study.revision)
     if figure:
         st.vega_lite_chart(figure.drawn, width="stretch", height=dot_plots.height(figure.summary))
@@ -138,7 +108,7 @@ def _show_answer(answer: Answer, platform: str, study: Study) -> None:
             page = "explore" if first["definition_sha256"] == _newest_definition(study.counts, first) else "runs"
             link(page, "The runs", **answer.view)
         for claim in answer.claims:
-            link("claims", claim, claim=claim, platform=platform)
+            link("claims", load_claims().claims[claim].statement, claim=claim, platform=platform)
     if figure:
         with st.expander("Numbers and downloads"):
             show_numbers(slug("answer", str(figure.summary["experiment"].iloc[0])), figure)
@@ -193,4 +163,6 @@ def _show_by_experiment(counts: pd.DataFrame) -> None:
 
 def _show_counts(counts: pd.DataFrame, where: list[str], alt: str) -> None:
     table = count_by_status(counts, where).rename(columns={"platform_name": "platform"})
+    if "experiment" in table:
+        table["experiment"] = table["experiment"].replace(experiment_titles())
     show_frame(table, alt, height="auto")

@@ -18,16 +18,27 @@ from tmflow.portal.badges import count_by_status
 from tmflow.portal.figure_view import show_chart, show_frame, show_rows, table_height
 from tmflow.portal.filter_widgets import search_box, warn_unknown
 from tmflow.portal.links import link, show_permanent_link, with_sources
-from tmflow.portal.study_data import Identity, Study, counts_by_source
+from tmflow.portal.platform_matrix import (
+    VERDICTS,
+    choose_model,
+    count_verdicts,
+    load_matrix,
+    machines,
+    show_finding,
+    show_notes,
+)
+from tmflow.portal.study_data import Identity, Study, counts_by_source, experiment_titles
 from tmflow.portal.url_state import JOINED, Key
 from tmflow.probe.document import Probe
 from tmflow.probe.text import quantities
+from tmflow.reports import findings
+from tmflow.reports.findings import CAPABILITY, COLUMNS, LOST
 from tmflow.store import platform_queries
 
 SHOWN = {
-    "platform_name": "platform", "isa": "ISA", "cores_physical": "cores", "threads_logical": "hardware threads",
-    "memory_bytes": "memory", "tm_capability": "transactions reported", "n_runs": "runs",
-    "newest_run_utc": "newest run (UTC)", "platform": "link",
+    "platform_name": "platform", "cores_physical": "cores", "threads_logical": "hardware threads",
+    "tm_capability": CAPABILITY, **{title: title for title in (*COLUMNS.values(), LOST, VERDICTS)},
+    "n_runs": "runs", "newest_run_utc": "newest run (UTC)", "isa": "ISA", "memory_bytes": "memory", "platform": "link",
 }  # fmt: skip
 SEARCHED = ["platform_name", "platform", "isa", "cpu_vendor", "cpu_model", "tm_capability"]
 RAN = ["experiment", "scale", "evidence"]
@@ -37,10 +48,17 @@ PAGES = ("explore", "runs", "compare")  # pages that show the runs
 def show_list(study: Study) -> None:
     """Show all platforms with a row for each source of their runs; every word of the search must occur in a row.
 
+    The rows of the platforms with most results have their findings on one model, and the counts of their verdicts.
     Platforms whose runs were ingested here come first, those with more runs before others.
     """
     runs = study.counts.groupby("platform").agg(n_runs=("n_runs", "sum"), newest_run_utc=("newest_run_utc", "max"))
-    table = _platforms(study, study.identity, study.joined).join(runs, on="platform")
+    model = choose_model(study)
+    matrix = load_matrix(study, model)
+    table = machines(study).join(runs, on="platform")
+    of_findings = findings.matrix(matrix.found, table)
+    of_findings[VERDICTS] = [count_verdicts(study, key) for key in of_findings["platform"]]
+    kept = ["platform", *COLUMNS.values(), LOST, VERDICTS]
+    table = table.merge(of_findings[kept], on="platform", how="left").fillna(dict.fromkeys(kept, ""))
     table = table.assign(contributed=~table["platform"].map(is_local))
     table = table.sort_values(["contributed", "n_runs", "platform_name"], ascending=[True, False, True], kind="stable")
     words = st.query_params.get(Key.SEARCH, "")
@@ -62,9 +80,10 @@ def show_list(study: Study) -> None:
         "platforms",
         open_row,
         height=table_height(table),
-        column_config={"platform": st.column_config.TextColumn(width="large")},
+        column_config={"platform": st.column_config.TextColumn(width="medium")},
         alt=f"Table of {several(len(table), 'platform')}",
     )
+    show_notes(matrix, model)
 
 
 def show_detail(study: Study, key: str) -> None:
@@ -81,6 +100,7 @@ def show_detail(study: Study, key: str) -> None:
     runs, total = _newest(study, study.state(platform=key), key), int(counts["n_runs"].sum())
     of_runs = f"all {several(total, 'run')}" if len(runs) == total else f"the {len(runs):,} newest of {total:,} runs"
     st.header(markdown(name))
+    show_finding(study, key)
     show_permanent_link("Permanent link", with_sources({str(Key.PLATFORM): key}))
     st.markdown(f"**Can it run hardware transactions?** {markdown(transactions(facts, settings))}")
     with st.container(horizontal=True):
@@ -189,7 +209,8 @@ def _show_runs(counts: pd.DataFrame, key: str) -> None:
                  for row in table[RAN].to_dict("records")]  # fmt: skip
         table[page] = [f"{page}?{urlencode(view)}" for view in views]
     alt = "Table of the runs of this platform by experiment, scale, evidence and status"
-    show_frame(table, alt, column_config={page: _links(page.capitalize()) for page in PAGES})
+    titled = table.assign(experiment=table["experiment"].replace(experiment_titles()))
+    show_frame(titled, alt, column_config={page: _links(page.capitalize()) for page in PAGES})
 
 
 def _show_probe(probe: Probe | None) -> None:
@@ -223,11 +244,6 @@ def _show_software(runs: pd.DataFrame, of_runs: str) -> None:
     st.caption(f"Of {of_runs}.")
     short = {name: table[name].str[:10] for name in ("git_commit", "software_sha256")}
     show_frame(table.assign(**short), "Software that measured runs of the platform")
-
-
-@st.cache_data(show_spinner=False, max_entries=4)
-def _platforms(_study: Study, identity: Identity, joined: bool) -> pd.DataFrame:
-    return platform_queries.platforms(_study.reader(), joined=joined)
 
 
 # Shared by all sessions without a copy: no caller modifies a table.

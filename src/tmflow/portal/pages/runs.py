@@ -21,7 +21,7 @@ from tmflow.portal.badges import WORDS, status_badge
 from tmflow.portal.figure_view import AT_ONCE, column_width, show_frame, show_rows, show_summary
 from tmflow.portal.filter_widgets import choose, go_to, search_box, sources_joined, url_parameters, warn_unknown
 from tmflow.portal.links import download, link, show_commands, show_permanent_link
-from tmflow.portal.study_data import Identity, Study
+from tmflow.portal.study_data import Identity, Study, experiment_titles
 from tmflow.portal.url_state import MAX_QUOTED, Choice, Key, ValuesFilter, factor_label
 from tmflow.runfile import record
 from tmflow.runfile.record import NO_TIME, shares, without_lock_times
@@ -117,7 +117,7 @@ def _read_filter(study: Study) -> tuple[RunFilter, pd.DataFrame]:
     first = st.container()
     more = st.expander("More filters", expanded=any(it.key in url_parameters() for it in MORE_OF_DATA + MORE_OF_TALLY))
     with first:
-        data = choose(_useful(OF_DATA, counts), counts, study.platform_names)
+        data = choose(_useful(OF_DATA, counts), counts, study.labels)
     with more:
         more_data = choose(_useful(MORE_OF_DATA, counts), data.rows)
     chosen = {key: values or None for key, values in (data.chosen | more_data.chosen).items()}
@@ -269,7 +269,8 @@ def _show_head(run: Run) -> None:
     spec, experiment = run["spec"], run["experiment"]
     trial = f"round {run['round']}" + (f", repeat {run['repeat']}," if run["repeat"] > 1 else "")
     st.header(
-        f"{markdown(spec['strategy'])} with {workers(spec['threads'])}, {trial} of {markdown(experiment['name'])}"
+        f"{markdown(spec['strategy'])} with {workers(spec['threads'])}, {trial} of "
+        f"{markdown(experiment_titles().get(experiment['name'], experiment['name']))}"
     )
     if run["status"] != "ok":
         st.error(f"**{run['status']}**: {markdown(run['reason'])}")
@@ -329,16 +330,17 @@ def _show_origin(run: Run) -> None:
         name: run[name]
         for name in ("round", "repeat", "evidence", "ordinal", "resumed", "trial_seed", "started_at_utc")
     }
+    campaign = {f"campaign {name}" if name == "uid" else name: value for name, value in run["campaign"].items()}
     for title, facts in {
         "Factors": {name: value for name, value in run["spec"].items() if value is not None},
         **({"Emulated machine": backend.pop("config") | backend} if backend else {}),
-        "Origin": {**run["experiment"], **run["campaign"], **origin, **stored},
+        "Origin": {**run["experiment"], **campaign, **origin, **stored},
         "Software": run["software"],
         "State of the machine": run["machine"],
         "Platform": run["platform"],
         "Environment": run["environment"],
     }.items():
-        with st.expander(title, expanded=title == "Factors"):
+        with st.expander(title, expanded=title in ("Factors", "Origin")):
             if facts:
                 rows = [(name, _text(value)) for name, value in facts.items()]
                 table = pd.DataFrame(rows, columns=["name", "value"])

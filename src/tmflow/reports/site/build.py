@@ -29,7 +29,7 @@ from tmflow.base.text import interval, span
 from tmflow.charts import captions, figures
 from tmflow.charts.figures import DRAWINGS, VEGA_LITE, Figure, figures_of, gaps_of, slug
 from tmflow.claims.originals import load_originals
-from tmflow.claims.origins import KINDS, verdicts
+from tmflow.claims.origins import KINDS, Judged, verdicts
 from tmflow.claims.render import (
     VERDICTS,
     accepted_verdicts,
@@ -38,11 +38,10 @@ from tmflow.claims.render import (
     machines_sentence,
     without_runs,
 )
-from tmflow.native.registry import consistency_by_strategy
 from tmflow.platform.description import described, format_fact
-from tmflow.reports import docs_index, findings
+from tmflow.reports import docs_index
 from tmflow.reports.docs_index import VOCABULARY
-from tmflow.reports.site import run_list
+from tmflow.reports.site import run_list, summary
 from tmflow.store import queries, run_detail
 from tmflow.store.frames import Source
 from tmflow.store.run_filter import RESULTS, RunFilter
@@ -150,15 +149,17 @@ def publish(
             run_list.newest_runs(source, scale),
         )
         pages.write("runs.html", index=run_list.write_runs(runs, n_runs, folder / "runs"))
-        scoreboard = _write_claims(source, pages)
-        _write_figures(albums, pages)
+        judged = accepted_verdicts(verdicts(source))
+        scoreboard = _write_claims(judged, pages)
+        _write_figures(albums, judged, pages)
         _write_platforms(source, scale, here, pages)
         _write_docs(pages)
         pages.write(
             "index.html",
             scoreboard=scoreboard,
             study=load_originals().study.citation(),
-            models=_findings(source, counts) if scale == "full" else [],
+            models=summary.summarise_models(source, counts) if scale == "full" else [],
+            platforms=summary.answer_by_platform(source, counts, revision) if scale == "full" else [],
             holdings=run_list.count_runs(here),
             n_platforms=here["platform"].nunique(),
             n_runs=n_runs,
@@ -208,8 +209,8 @@ def _draw(source: Source, name: str, study: Study, scale: Scale, revision: str, 
     drawn: dict[str, Entry] = {}
     gaps: list[tuple[str, str, str]] = []
     for kind in shows or figures.recorded(records):
-        summary = DRAWINGS[kind].summarise(records)
-        for label, figure in figures_of(kind, summary, revision, name, published(kind)):
+        drawn_summary = DRAWINGS[kind].summarise(records)
+        for label, figure in figures_of(kind, drawn_summary, revision, name, published(kind)):
             path = base = f"figures/{slug(name)}/{figures.stem(name, kind, label)}"
             again = 1
             while path in drawn:  # labels may differ only in characters that file names lack
@@ -218,7 +219,7 @@ def _draw(source: Source, name: str, study: Study, scale: Scale, revision: str, 
             drawn[path] = _entry(path, kind, label, figure)
             for extension, content in figure.files(FORMATS).items():
                 write_bytes(site / f"{path}.{extension}", content)
-        gaps += [(kind, label, "; ".join(reasons)) for label, reasons in gaps_of(kind, summary)]
+        gaps += [(kind, label, "; ".join(reasons)) for label, reasons in gaps_of(kind, drawn_summary)]
     platforms = records.runs.drop_duplicates(["platform", "platform_name"])
     return Album(
         name,
@@ -247,23 +248,32 @@ def _entry(path: str, kind: str, label: str, figure: Figure) -> Entry:
     )
 
 
-def _write_figures(albums: list[Album], pages: Pages) -> None:
-    pages.write("figures.html", albums=albums)
+def _write_figures(albums: list[Album], judged: list[Judged], pages: Pages) -> None:
+    originals = load_originals()
+    pages.write("figures.html", albums=albums, originals=originals.figures)
     for album in albums:
+        original = originals.figures.get(album.figure or "")
+        on_figure = [it for it in judged if original and album.figure in originals.figures_of(it.claim.source)]
         choices = {
             "platform": album.platforms,
             "evidence": {figure.evidence: figure.evidence for figure in album.figures},
             "measure": {figure.measure: captions.TITLES[figure.measure] for figure in album.figures},
             "panel": {figure.panel: figure.panel for figure in album.figures if figure.panel},
         }
-        pages.write(f"figures/{album.slug}.html", "experiment.html", album=album, choices=choices)
+        pages.write(
+            f"figures/{album.slug}.html",
+            "experiment.html",
+            album=album,
+            choices=choices,
+            original=original,
+            verdicts=on_figure,
+        )
     index = [{"experiment": album.name, **figure._asdict()} for album in albums for figure in album.figures]
     write_json(pages.folder / "figures.json", index)
 
 
-def _write_claims(source: Source, pages: Pages) -> list[dict[str, Any]]:
+def _write_claims(judged: list[Judged], pages: Pages) -> list[dict[str, Any]]:
     """Write the page of claims; return the scoreboard, a row for each kind of evidence."""
-    judged = accepted_verdicts(verdicts(source))
     without = without_runs(judged)
     by_kind = {
         kind: [verdict for verdict in judged if verdict.evidence == kind] for kind in KINDS if kind not in without
@@ -289,18 +299,6 @@ def _write_claims(source: Source, pages: Pages) -> list[dict[str, Any]]:
         }
         for kind, of in by_kind.items()
     ]
-
-
-def _findings(source: Source, counts: pd.DataFrame) -> list[dict[str, Any]]:
-    """What the runs at full scale of each platform say of each model: sentences, and a table of their numbers."""
-    platforms, models = findings.measured_platforms(counts), []
-    for model in findings.SOURCES:
-        of_model = findings.find(source, platforms, model, consistency_by_strategy())
-        if of_model:
-            table = findings.matrix(of_model).rename(columns={"platform_name": "platform", "platform": "key"})
-            sentences = [(findings.sentence(finding), findings.sources(finding)) for finding in of_model]
-            models.append({"name": model, "sentences": sentences, "rows": table.to_dict("records")})
-    return models
 
 
 def _write_platforms(source: Source, scale: Scale, here: pd.DataFrame, pages: Pages) -> None:
