@@ -25,15 +25,15 @@ def test_all_claims_are_listed_with_mark_word_number_evidence_and_source(
 ) -> None:
     app = opened("claims", claimed, monkeypatch, platform=platform_of(claimed, "fig-4.1"))
     (table,) = (element.value for element in app.dataframe)
-    assert set(table["claim"]) == set(CLAIMS.claims)
-    shown = table.set_index(["claim", "evidence"])
+    assert set(table["id"]) == set(CLAIMS.claims)
+    shown = table.set_index(["id", "evidence"])
     assert shown.loc[(SAME, "measured"), "shown"] == "✓ holds here"
     assert shown.loc[(FEW, "emulated"), "shown"] == "✗ does not hold here"
     assert shown.loc[(ACCURACY, "measured"), "shown"] == "○ untested here"
     assert "1.00 [1.00, 1.00], claimed under 0.5" in shown.loc[(FEW, "measured"), "decides"]
     assert shown.loc[(FEW, "measured"), "source"] == "figure 4.2"
     labels = [label for label, _ in links(app, "claims")]
-    assert f":red-badge[✗ does not hold here, emulated] {FEW}" in labels
+    assert f":red-badge[✗ does not hold here, emulated] {CLAIMS.claims[FEW].statement}" in labels
     assert len(labels) == len(table)
     assert "No eligible run here is simulated." in texts(app)
 
@@ -46,7 +46,7 @@ def test_filters_keep_verdicts_and_evidence(claimed: URL, monkeypatch: pytest.Mo
     }  # an earlier word
     app = opened("claims", claimed, monkeypatch, **query)
     (table,) = (element.value for element in app.dataframe)
-    assert table[["claim", "verdict", "evidence"]].values.tolist() == [
+    assert table[["id", "verdict", "evidence"]].values.tolist() == [
         [FEW, "does not hold here", "emulated"], [FEW_ATTEMPTS, "does not hold here", "emulated"],
     ]  # fmt: skip
     assert app.multiselect(key="verdict").value == ["does not hold here"]
@@ -55,7 +55,7 @@ def test_filters_keep_verdicts_and_evidence(claimed: URL, monkeypatch: pytest.Mo
 def test_the_platform_decides_whose_runs_speak(claimed: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened("claims", claimed, monkeypatch, platform=platform_of(claimed, "fig-4.7"))
     (table,) = (element.value for element in app.dataframe)
-    verdict = table.set_index(["claim", "evidence"])["verdict"]
+    verdict = table.set_index(["id", "evidence"])["verdict"]
     assert verdict[ACCURACY, "measured"] == "holds here"
     assert verdict[SAME, "measured"] == "untested here"
 

@@ -187,6 +187,10 @@ def test_runs_of_quick_scale_are_not_called_missing(tmp_path: Path, monkeypatch:
     key = platform_queries.local_platform(engine.open_reader(url), platform_sha256(platform_facts()))
     assert ("Runs of this machine", f"platform={key}") in links(app, "runs")
     assert opened("runs", url, monkeypatch, platform=str(key)).dataframe[0].value["scale"].tolist() == ["quick"] * 8
+    quick = opened("overview", url, monkeypatch, platform=str(key))
+    assert not quick.warning
+    assert quick.selectbox(key="platform").value == key
+    assert any("only runs of quick scale" in info.value for info in quick.info)
 
 
 def test_only_failed_runs_are_called_so(without_result: URL, monkeypatch: pytest.MonkeyPatch) -> None:

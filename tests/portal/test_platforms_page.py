@@ -79,7 +79,9 @@ def test_a_platform_s_page_tells_what_was_recorded(two: URL, monkeypatch: pytest
     assert not app.warning
     sources, ran, facts, settings, software = (element.value for element in app.dataframe)
     assert sources[["source", "runs"]].to_numpy().tolist() == [["ingested here", 24]]
-    assert ran[["experiment", "ok", "unsupported"]].to_numpy().tolist() == [["fig-4.1", 12, 12]]
+    assert ran[["experiment", "ok", "unsupported"]].to_numpy().tolist() == [
+        ["Softmax, batches of 100 (figures 4.1 to 4.6)", 12, 12]
+    ]
     link = "explore?experiment=fig-4.1&scale=full&evidence=measured&platform=synthetic-test-machine-8t"
     assert ran["explore"].tolist() == [link]
     known = facts.set_index("fact")["value"]

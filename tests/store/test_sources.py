@@ -18,7 +18,7 @@ from tmflow.charts.figures import DRAWINGS
 from tmflow.claims.origins import verdicts
 from tmflow.claims.render import heading
 from tmflow.contributions.importer import withdraw
-from tmflow.platform.facts import is_local
+from tmflow.platform.facts import is_local, platform_sha256
 from tmflow.reports.answers import ask
 from tmflow.store import (
     engine,
@@ -165,7 +165,10 @@ def test_a_contribution_is_a_platform_by_its_key(url: URL, tmp_path: Path) -> No
     assert not is_local(key)
     assert set(queries.counts(reader)["platform"]) == {key}
     assert circumstances.platform_facts(reader, [key])[key]["cores_physical"] == 4
-    assert platform_queries.local_platform(reader, "0" * 64) is None
+    facts_sha256 = platform_sha256(forged_runs()[0].platform)
+    assert platform_queries.keys_of_platform(reader, facts_sha256) == [key]
+    assert platform_queries.local_platform(reader, facts_sha256) is None
+    assert platform_queries.keys_of_platform(reader, "0" * 64) == []
     assert len(queries.runs(reader, replace(RESULTS, platforms=[key]))) == len(forged_runs())
     assert queries.runs(reader, replace(RESULTS, platforms=[MACHINE])).empty
     (row,) = platform_queries.contributions_to(reader, MACHINE).to_dict("records")

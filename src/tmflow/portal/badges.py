@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -24,6 +25,13 @@ def verdict_badge(verdict: Judged) -> str:
     """The badge of a verdict, with the kind of evidence unless it is measured."""
     word, by = verdict.finding.verdict, "" if verdict.evidence == "measured" else f", {verdict.evidence}"
     return badge(word, by)
+
+
+def count_badges(verdicts: Sequence[Judged]) -> str:
+    """The Markdown of a badge for each verdict and kind of evidence, with the number of claims if there are several."""
+    counted = Counter((verdict.finding.verdict, verdict.evidence) for verdict in verdicts)
+    by = {key: "" if key[1] == "measured" else f", {key[1]}" for key in counted}
+    return " ".join(badge(key[0], by[key] + (f" {n}" if n > 1 else "")) for key, n in counted.items())
 
 
 def badge(verdict: Verdict, by: str = "") -> str:

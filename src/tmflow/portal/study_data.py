@@ -91,21 +91,27 @@ class Study(NamedTuple):
     def choose_records(
         self, experiment: str, scale: str, platforms: Collection[str], evidences: Collection[str]
     ) -> SelectedRecords:
-        """The records of the runs of an experiment's newest definition; each table is read on first use.
+        """Like `records`, but if there are several software versions, show the choice of pooling all of them."""
+        of_one = self.records(experiment, scale, platforms, evidences)
+        if not _leaves_out(of_one, of_one.key):
+            return of_one
+        chosen = filter_widgets.choose([VERSIONS], self.counts, VERSION_NAMES).one(Key.VERSIONS)
+        only, state = of_one.key
+        return of_one if chosen == "one" else SelectedRecords(self, replace(only, versions="all"), state)
 
-        They are of one software version, that of claims, unless the URL asks for all. If there are several, show the
-        choice.
+    def records(
+        self, experiment: str, scale: str, platforms: Collection[str], evidences: Collection[str]
+    ) -> SelectedRecords:
+        """The records of the runs of an experiment's newest definition and of the software version of claims.
+
+        Each table is read on first use.
         """
         # The state covers all platforms, because the newest definition depends on all of them.
         state = self.state(experiment=experiment, scale=scale)
         of_experiment = replace(RESULTS, experiments=(experiment,), scales=(scale,), joined=self.joined)
         # Tuples, so that pages share the cached tables whatever they pass.
         only = replace(of_experiment, platforms=tuple(platforms), evidences=tuple(evidences))
-        of_one = SelectedRecords(self, only, state)
-        if not _leaves_out(of_one, of_one.key):
-            return of_one
-        chosen = filter_widgets.choose([VERSIONS], self.counts, VERSION_NAMES).one(Key.VERSIONS)
-        return of_one if chosen == "one" else SelectedRecords(self, replace(only, versions="all"), state)
+        return SelectedRecords(self, only, state)
 
     @property
     def platform_names(self) -> dict[str, str]:

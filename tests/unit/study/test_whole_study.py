@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tmflow.base.paths import project_root
-from tmflow.reports.answers import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
+from tmflow.reports.comparisons import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.config import Scale, Study, load_study
 from tmflow.study.plan import Plan
@@ -217,3 +217,10 @@ def test_what_the_overview_rests_on_is_measured_first() -> None:
     """So that a study stopped after an hour answers the overview's questions."""
     study = load_study(CONFIG)
     assert set(study.first) == {constant.experiment for constant in (OF_STUDY, OF_ALL, OF_ACCURACY, OF_LOSSES)}
+
+
+def test_every_experiment_with_runs_has_a_title_of_its_own() -> None:
+    experiments = load_study(CONFIG).experiments.values()
+    titles = [experiment.title for experiment in experiments if experiment.runs_of is None]
+    assert None not in titles
+    assert len(set(titles)) == len(titles)

@@ -14,13 +14,14 @@ from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.base.text import listed, markdown
-from tmflow.charts.figures import DRAWINGS
+from tmflow.charts.figures import DRAWINGS, drawable, figure_of
+from tmflow.charts.thumbnails import thumbnail
 from tmflow.claims.originals import Originals, experiment_of
-from tmflow.claims.origins import Judged
+from tmflow.claims.origins import KINDS, Judged
 from tmflow.claims.render import accepted_verdicts
 from tmflow.claims.schema import load_claims
 from tmflow.claims.verdict import UNTESTED
-from tmflow.portal.badges import badge, load_verdicts, show_claim, verdict_badge
+from tmflow.portal.badges import badge, count_badges, load_verdicts, show_claim
 from tmflow.portal.figure_view import show_summary
 from tmflow.portal.filter_widgets import choose
 from tmflow.portal.links import halves, link, show_commands
@@ -42,20 +43,51 @@ def show_list(originals: Originals, study: Study) -> None:
         f"The study: {originals.study.citation()}. Each figure has the verdicts of this platform's runs on its "
         "finding. Open a figure for its charts."
     )
+    pictures = {}
     for column, part in zip(st.columns(2), halves(list(originals.figures.items())), strict=True):
         with column:
             for number, original in part:
+                beside, words = st.columns([1, 3])
+                pictures[number] = beside.empty()
                 with_runs = [
                     verdict
                     for verdict in verdicts
                     if verdict.machine is not None and number in originals.figures_of(verdict.claim.source)
                 ]
-                link("figures", f"**Figure {number}**", figure=number, platform=platform)
-                badges = " ".join(map(verdict_badge, with_runs)) or badge(UNTESTED)
-                st.markdown(f"{original.title} {badges}  \n:small[:gray[{original.finding}]]")
+                badges = count_badges(with_runs) or badge(UNTESTED)
+                with words:
+                    link("figures", f"**Figure {number}**: {original.title}", figure=number, platform=platform)
+                    st.markdown(f":small[:gray[{original.finding}]] {badges}")
     st.subheader("Conclusions of the study")
     st.markdown(originals.conclusions)
     _verdicts([verdict for verdict in verdicts if not originals.figures_of(verdict.claim.source)], platform)
+    for number, picture in pictures.items():  # last, because drawing takes longest
+        if drawn := _thumbnail(number, study, platform):
+            picture.image(drawn, caption=f"Our runs: figure {number}")
+
+
+def _thumbnail(number: str, study: Study, platform: str) -> str | None:
+    """The first chart of a figure that the runs of a platform at full scale can draw, as SVG; None without one."""
+    name = experiment_of(number)
+    try:
+        plan = planned_study(project_root() / "config.yaml")
+    except BadInput:  # the page of the figure gives the reason
+        return None
+    if name not in plan.experiments:
+        return None
+    records = study.records(plan.source(name), "full", [platform], KINDS)
+    return _draw_thumbnail(name, json.dumps(plan.experiments[name].shown()), records, records.key)
+
+
+# Shared by all sessions: no caller modifies a picture.
+@st.cache_resource(max_entries=128, show_spinner=False)
+def _draw_thumbnail(name: str, shown: str, _records: SelectedRecords, key: Identity) -> str | None:
+    of = json.loads(shown)
+    for kind in of["shows"] or DRAWINGS:
+        summary = _summary(kind, json.dumps(of["only"]), _records, key)
+        for label, panel in drawable(kind, summary):
+            return thumbnail(figure_of(label, panel, "", name).drawn)
+    return None
 
 
 def show_detail(number: str, originals: Originals, study: Study) -> None:

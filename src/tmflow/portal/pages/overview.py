@@ -40,7 +40,7 @@ def show_scale_warning(counts: pd.DataFrame) -> None:
 
 
 def choose_platform(study: Study) -> str:
-    """The key of the platform for the answers: that of the URL, else this machine if it has measured runs.
+    """The key of the platform for the answers: that of the URL, else this machine if it has results at full scale.
 
     Otherwise it is the platform with the most results, and the page says so. Platforms without measured results cannot
     be chosen, unless no platform has any.
@@ -48,33 +48,35 @@ def choose_platform(study: Study) -> str:
     counts = study.counts
     scales = findings.measured_platforms(counts)
     table = counts[counts["platform"].isin(scales)] if scales else counts
-    names = {key: f"{name} (quick runs)" if scales.get(key) == "quick" else name
-             for key, name in study.platform_names.items()}  # fmt: skip
-    first: Defaults = {Key.PLATFORM: [key for key in (study.here, *study.contributed_here, *scales) if key is not None]}
+    names = {
+        key: f"{name} (quick runs)" if scales.get(key) == "quick" else name
+        for key, name in study.platform_names.items()
+    }
+    of_this_machine = [key for key in (study.here, *study.contributed_here) if key is not None]
+    in_full = [key for key in of_this_machine if scales.get(key) == "full"]
+    first: Defaults = {Key.PLATFORM: [*in_full, *scales]}
     platform = choose([PLATFORM], table, names, defaults=first).one(Key.PLATFORM)
     if scales.get(platform) == "quick":
         st.info("This platform has only runs of quick scale, which are not conclusive; `make study` measures in full.")
-    held = counts[counts["platform"] == study.here]
-    of_this_machine = {slug_of(key) for key in (study.here, *study.contributed_here) if key is not None}
-    if slug_of(platform) not in of_this_machine and study.here not in scales:
-        if study.contributed_here:
-            st.info("The runs of this machine are here as a contribution: choose them above.")
-        else:
-            st.info(f"{_describe_held_runs(held)} The results below are from **{markdown(names[platform])}**.")
-    if not held.empty and study.here not in scales:
-        link("runs", "Runs of this machine", platform=str(study.here))
+    elif in_full and slug_of(platform) != slug_of(in_full[0]):
+        st.info("This machine has results here, too: choose them above.")
+    elif not in_full:
+        held = counts[counts["platform"] == study.here]
+        st.info(f"{_describe_held_runs(held)} The results below are from **{markdown(names[platform])}**.")
+        if not held.empty:
+            link("runs", "Runs of this machine", platform=str(study.here))
     return platform
 
 
 def _describe_held_runs(held: pd.DataFrame) -> str:
-    """Describe the runs of this machine, none of which has a measured result, and how to measure such runs."""
+    """Describe the runs of this machine, none of them measured at full scale, and how to measure such runs."""
     if held.empty:
         return "This machine has no runs here."
     kinds = held.groupby(["scale", "evidence"], as_index=False)["n_runs"].sum()
     counts = zip(kinds["n_runs"], kinds["evidence"], kinds["scale"], strict=True)
     numbers = listed([f"{several(n, f'{evidence} run')} at {scale} scale" for n, evidence, scale in counts])
     return (
-        f"This machine has no measured result yet, only {numbers}, which the page Runs lists; "
+        f"This machine has no measured runs at full scale yet, only {numbers}, which the page Runs lists; "
         "`make study` measures at full scale."
     )
 

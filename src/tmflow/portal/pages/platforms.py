@@ -58,7 +58,8 @@ def show_list(study: Study) -> None:
     of_findings = findings.matrix(matrix.found, table)
     of_findings[VERDICTS] = [count_verdicts(study, key) for key in of_findings["platform"]]
     kept = ["platform", *COLUMNS.values(), LOST, VERDICTS]
-    table = table.merge(of_findings[kept], on="platform", how="left").fillna(dict.fromkeys(kept, ""))
+    table = table.merge(of_findings[kept].astype("str"), on="platform", how="left")
+    table = table.fillna(dict.fromkeys(kept, ""))
     table = table.assign(contributed=~table["platform"].map(is_local))
     table = table.sort_values(["contributed", "n_runs", "platform_name"], ascending=[True, False, True], kind="stable")
     words = st.query_params.get(Key.SEARCH, "")
