@@ -259,6 +259,8 @@ COLUMNS: Mapping[Quantity, str] = {
 }
 LOST = "lost updates"
 CORES, CAPABILITY = "cores", "TM"
+CAPABILITIES = {"rtm": "RTM", "htm": "POWER", "none": "none"}
+"""The words for a platform's `tm_capability`."""
 
 
 def matrix(findings: Iterable[Finding], machines: pd.DataFrame) -> pd.DataFrame:
@@ -273,7 +275,7 @@ def matrix(findings: Iterable[Finding], machines: pd.DataFrame) -> pd.DataFrame:
             "platform": finding.platform,
             "platform_name": name,
             CORES: facts["cores_physical"].get(finding.platform),
-            CAPABILITY: facts["tm_capability"].get(finding.platform),
+            CAPABILITY: CAPABILITIES.get(str(facts["tm_capability"].get(finding.platform)), "unknown"),
             "workers": listed(sorted({effect.workers for effect in finding.effects.values()})),
             **{title: _cell(finding, quantity) for quantity, title in COLUMNS.items()},
             LOST: "" if finding.lost is None else _lost_text(finding.lost),

@@ -115,7 +115,7 @@ def test_the_matrix_has_a_row_for_each_platform() -> None:
     table = matrix([XEON, EPYC], MACHINES)
     assert list(table["platform"]) == ["xeon", "epyc"]
     assert list(table["cores"]) == [4, 2]
-    assert list(table["TM"]) == ["rtm", "none"]
+    assert list(table["TM"]) == ["RTM", "none"]
     assert list(table["workers"]) == ["4", "2"]
     assert list(table["HTM / lock"]) == ["1.030 [0.960, 1.120]", "cannot run"]
     assert list(table["no lock / lock"]) == ["1.38 [1.17, 1.63]", "1.20 [1.10, 1.30]"]
