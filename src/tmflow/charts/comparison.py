@@ -14,8 +14,9 @@ from tmflow.base.text import several, workers
 from tmflow.charts import palette
 from tmflow.charts.axes import Range
 from tmflow.charts.captions import MEASURED_IN_FULL, REASON, Caption, dated, provenance, workload
+from tmflow.charts.layers import Chart, Layer
 from tmflow.charts.layout import split_facets
-from tmflow.charts.marks import Chart, Layer, along_threads, lines, of_variants, values_axis
+from tmflow.charts.marks import along_threads, lines, of_variants, values_axis
 
 TITLES: dict[str, str] = {"speed": "Speed of B relative to A", "accuracy": "Accuracy of B minus A"}
 LEAST = {"speed": 1.15, "accuracy": 0.005}  # smallest extent of the axis on both sides of no difference

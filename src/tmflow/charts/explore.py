@@ -20,6 +20,7 @@ from tmflow.charts import captions, measure_charts, palette
 from tmflow.charts.axes import Range, Ticks, value_range, wrap_name
 from tmflow.charts.captions import OF_SPEED, STACKED
 from tmflow.charts.figures import DRAWINGS, Figure
+from tmflow.charts.layers import Chart
 from tmflow.charts.layout import (
     CODES,
     NONE,
@@ -33,7 +34,7 @@ from tmflow.charts.layout import (
     limit_places,
     plan_layout,
 )
-from tmflow.charts.marks import Along, Chart, Series, lines, numbers_axis
+from tmflow.charts.marks import Along, Series, lines, numbers_axis
 from tmflow.runfile.record import NO_TIME
 
 MEASURES: dict[str, Callable[[Records], pd.DataFrame]] = {

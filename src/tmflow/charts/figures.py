@@ -22,7 +22,8 @@ from tmflow.base.files import whole_folder, write_bytes, write_json
 from tmflow.base.text import csv_frame
 from tmflow.charts import captions, measure_charts
 from tmflow.charts.captions import Caption
-from tmflow.charts.marks import Chart, Published
+from tmflow.charts.layers import Chart
+from tmflow.charts.marks import Published
 
 PNG_SCALE = 2  # pixels for each px of the chart
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])

@@ -1,39 +1,22 @@
-"""Building blocks of charts: lines with bands and points, layers, axes, legends, the oversubscribed region."""
+"""Building blocks of charts: lines with bands and points, axes, legends, the oversubscribed region."""
 
 from __future__ import annotations
 
-import math
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
 from tmflow.analysis.variants import ordered_variants
 from tmflow.charts import palette
 from tmflow.charts.axes import LETTER, PHONE, Range, Ticks, is_never_seen, max_line_length, wrapped_label_expr
+from tmflow.charts.layers import IN_A_ROW, SMALL_WIDTH, Chart, Layer, in_parts
 from tmflow.charts.palette import Look
+from tmflow.charts.tooltips import COLUMNS, hit_areas, tooltip
 
-Chart = alt.LayerChart | alt.ConcatChart
-
-WIDTH, HEIGHT = 620, 340  # px; a page may stretch the width
-SMALL_WIDTH, SMALL_HEIGHT, IN_A_ROW = 290, 200, 2  # of each panel of a chart; panels in a row
 ENTRY = 30  # px of a legend entry in addition to its name: symbol and gap
-COLUMNS = (
-    *("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "results", "disturbed_rounds", "evidence"),
-)
-HEADINGS = {
-    "variant": "strategy", "threads": "worker threads", "low": "95 % interval from", "high": "95 % interval to",
-    "rounds": "rounds in the estimate", "results": "rounds with a result", "disturbed_rounds": "disturbed rounds",
-    "joint_low": "simultaneous interval from", "joint_high": "simultaneous interval to", "staleness": "staleness from",
-    "up_to": "staleness to", "rounds_a": "rounds of A", "rounds_b": "rounds of B",
-}  # fmt: skip
-"""The words of columns in a tooltip; other columns are called by their name without underscores."""
-NUMBERS = ("estimate", "low", "high", "joint_low", "joint_high")
 LOG = " (log scale)"  # ends the title of an axis
-HIT = 400  # px² of the invisible circle around a point that shows its tooltip
 BAND = 0.13  # opacity of the 95 % band: three overlapping bands stay distinguishable
 TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]  # Altair has no types for these
 
@@ -154,48 +137,6 @@ def lines(
             ]
         )
     return in_parts(describe, [label for label, _ in parts], layers)
-
-
-def in_parts(describe: str, labels: Sequence[str], layers: Sequence[Sequence[alt.Chart]]) -> Chart:
-    """Combine the layers of each part: one chart for a single part, else small charts below their labels."""
-    if len(layers) == 1:
-        return layered(describe, *layers[0])
-    charts = [
-        Layered(
-            layer=[without_default_tooltip(layer) for layer in part_layers],
-            title=alt.TitleParams(
-                textwrap.wrap(label, SMALL_WIDTH // LETTER), anchor="start", fontSize=12, fontWeight="normal"
-            ),
-            width=SMALL_WIDTH,
-            height=SMALL_HEIGHT,
-        )
-        for label, part_layers in zip(labels, layers, strict=True)
-    ]
-    return alt.ConcatChart(concat=charts, columns=IN_A_ROW, description=describe)
-
-
-def layered(describe: str, *layers: alt.Chart, height: int = HEIGHT) -> alt.LayerChart:
-    """Combine layers into one chart; `describe` is the text for screen readers."""
-    drawn = [without_default_tooltip(layer) for layer in layers]
-    return Layered(layer=drawn, description=describe, width=WIDTH, height=height)
-
-
-def without_default_tooltip(layer: alt.Chart) -> alt.Chart:
-    """The layer, without the tooltip that a page gives to marks that have none: the raw values of the mark's data."""
-    if layer.encoding is not alt.Undefined and layer.encoding.tooltip is not alt.Undefined:
-        return layer
-    silent: alt.Chart = layer.copy(deep=False)
-    mark = {"type": layer.mark} if isinstance(layer.mark, str) else layer.mark.to_dict()
-    silent.mark = alt.MarkDef(**{**mark, "tooltip": None})
-    return silent
-
-
-def hit_areas(points: alt.Chart) -> alt.Chart:
-    """Invisible circles around points, which show their tooltips; `points` has the positions and the tooltip."""
-    encoding = points.encoding
-    layer: alt.Chart = Layer(points.data).mark_circle(size=HIT, opacity=0, aria=False)
-    circles: alt.Chart = layer.encode(x=encoding.x, y=encoding.y, tooltip=encoding.tooltip)
-    return circles
 
 
 def along_threads(threads: Iterable[int]) -> Along:
@@ -352,17 +293,6 @@ def points_of(points: alt.Chart, data: pd.DataFrame, everything: pd.DataFrame, s
     ]
 
 
-def tooltip(columns: Sequence[str], measure: str = "estimate", *, shares: bool = False) -> list[alt.Tooltip]:
-    """A tooltip of these columns, in words.
-
-    measure: the title of the estimate, with its unit; shares: the numbers are fractions, shown as percentages.
-    """
-    form = ".4~p" if shares else ".4~g"
-    titles = {name: HEADINGS.get(name, name.replace("_", " ")) for name in columns} | {"estimate": measure}
-    shown = [name for name in columns if name != "strategy" or "variant" not in columns]  # a variant names its strategy
-    return [alt.Tooltip(name, title=titles[name], format=form if name in NUMBERS else alt.Undefined) for name in shown]
-
-
 def looks(series: Series, legend: alt.Legend | None) -> tuple[alt.Color, alt.Shape]:
     """The colour and shape channels of a series, with a shared legend or none."""
     colours = alt.Scale(domain=series.names, range=[look.colour for look in series.looks])
@@ -386,39 +316,3 @@ def _legend(names: Sequence[str], small: bool) -> alt.Legend:
         labelExpr=wrapped_label_expr(names, width, None if small else PHONE),
         symbolOpacity=1,
     )
-
-
-class Layer(alt.Chart):
-    """An immutable layer: shallow copies avoid the five deep copies that Altair makes."""
-
-    def __deepcopy__(self, _memo: object = None) -> Self:
-        return self.copy(deep=False)
-
-
-class Layered(alt.LayerChart):
-    """A layered chart that is copied as `Layer` is."""
-
-    def __deepcopy__(self, _memo: object = None) -> Self:
-        return self.copy(deep=False)
-
-
-def rows_of(data: Any) -> dict[str, list[dict[str, Any]]]:
-    """Convert a data frame of any size to the values of a chart; missing and non-finite numbers become None."""
-    names, columns = list(data.columns), [list(_cells(data[name])) for name in data.columns]
-    return {"values": [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]}
-
-
-def _cells(column: pd.Series) -> Iterator[Any]:
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iub":
-        yield from column.to_numpy().tolist()
-    elif isinstance(column.dtype, np.dtype) and column.dtype.kind == "f":
-        yield from (value if math.isfinite(value) else None for value in column.to_numpy().tolist())
-    else:
-        values = column.to_numpy(dtype=object).tolist()
-        for value, unknown in zip(values, column.isna().to_numpy().tolist(), strict=True):
-            yield None if unknown else value.item() if isinstance(value, np.generic) else value
-
-
-# Registered for all threads of the process: summaries are small, and a page draws a dozen of them.
-alt.data_transformers.register("rows_of", rows_of)
-alt.data_transformers.enable("rows_of")

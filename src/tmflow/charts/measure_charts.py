@@ -21,24 +21,21 @@ from tmflow.charts import palette
 from tmflow.charts.axes import PHONE, Range, Ticks, value_range, wrapped_label_expr
 from tmflow.charts.captions import STACKED, Caption, dated
 from tmflow.charts.dot_plots import draw_shares
+from tmflow.charts.layers import Chart, Layer, in_parts, layered
 from tmflow.charts.layout import split_facets
 from tmflow.charts.marks import (
     Along,
-    Chart,
-    Layer,
     Published,
     along_threads,
     clip_bars,
     error_bars,
-    in_parts,
-    layered,
     lines,
     of_variants,
     oversubscribed,
     published_marks,
-    tooltip,
     values_axis,
 )
+from tmflow.charts.tooltips import tooltip
 
 TITLES = {
     "speedup": f"Speedup over {summaries.BASELINES['same'].replace('the same configuration', 'the same strategy')}",
