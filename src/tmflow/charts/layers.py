@@ -34,28 +34,41 @@ class Layered(alt.LayerChart):
         return self.copy(deep=False)
 
 
-def in_parts(describe: str, labels: Sequence[str], layers: Sequence[Sequence[alt.Chart]]) -> Chart:
-    """Combine the layers of each part: one chart for a single part, else small charts below their labels."""
+def in_parts(
+    describe: str,
+    labels: Sequence[str],
+    layers: Sequence[Sequence[alt.Chart]],
+    params: Sequence[alt.TopLevelSelectionParameter] = (),
+) -> Chart:
+    """Combine the layers of each part: one chart for a single part, else small charts below their labels.
+
+    params: the parameters of the chart.
+    """
     if len(layers) == 1:
-        return layered(describe, *layers[0])
+        return layered(describe, *layers[0], params=params)
     charts = [
         Layered(
             layer=[without_default_tooltip(layer) for layer in part_layers],
             title=alt.TitleParams(
-                textwrap.wrap(label, SMALL_WIDTH // LETTER), anchor="start", fontSize=12, fontWeight="normal"
+                textwrap.wrap(label, SMALL_WIDTH // LETTER),
+                anchor="start",
+                fontSize=12,
+                fontWeight="normal",
             ),
             width=SMALL_WIDTH,
             height=SMALL_HEIGHT,
         )
         for label, part_layers in zip(labels, layers, strict=True)
     ]
-    return alt.ConcatChart(concat=charts, columns=IN_A_ROW, description=describe)
+    return alt.ConcatChart(concat=charts, columns=IN_A_ROW, description=describe, params=list(params) or alt.Undefined)
 
 
-def layered(describe: str, *layers: alt.Chart, height: int = HEIGHT) -> alt.LayerChart:
-    """Combine layers into one chart; `describe` is the text for screen readers."""
+def layered(
+    describe: str, *layers: alt.Chart, height: int = HEIGHT, params: Sequence[alt.TopLevelSelectionParameter] = ()
+) -> alt.LayerChart:
+    """Combine layers into one chart; `describe` is the text for screen readers, `params` are the chart's parameters."""
     drawn = [without_default_tooltip(layer) for layer in layers]
-    return Layered(layer=drawn, description=describe, width=WIDTH, height=height)
+    return Layered(layer=drawn, description=describe, width=WIDTH, height=height, params=list(params) or alt.Undefined)
 
 
 def rows_of(data: Any) -> dict[str, list[dict[str, Any]]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from tmflow.analysis.variants import ordered_variants
@@ -13,12 +15,12 @@ from tmflow.charts import palette
 from tmflow.charts.axes import LETTER, PHONE, Range, Ticks, is_never_seen, max_line_length, wrapped_label_expr
 from tmflow.charts.layers import IN_A_ROW, SMALL_WIDTH, Chart, Layer, in_parts
 from tmflow.charts.palette import Look
-from tmflow.charts.tooltips import COLUMNS, hit_areas, tooltip
+from tmflow.charts.tooltips import COLUMNS, columns_of, hit_areas, tooltip, words_of_divergence
 
 ENTRY = 30  # px of a legend entry in addition to its name: symbol and gap
 LOG = " (log scale)"  # ends the title of an axis
 BAND = 0.13  # opacity of the 95 % band: three overlapping bands stay distinguishable
-TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]  # Altair has no types for these
+TOP = alt.YValue(0)  # type: ignore[no-untyped-call]  # Altair has no types for it
 
 
 class Extent(NamedTuple):
@@ -35,12 +37,12 @@ class Extent(NamedTuple):
 # Constants, because Altair takes 5 ms to build a channel.
 UPRIGHT = Extent(
     *(alt.Y("bar_low:Q"), alt.Y("bar_high:Q"), alt.Y2("bar_high:Q"), (alt.Y("low:Q"), alt.Y("high:Q"))),
-    cap={"width": 7, "orient": "horizontal"},
+    cap={"width": 5, "orient": "horizontal"},
     arrows=("triangle-down", "triangle-up"),
 )
 ACROSS = Extent(
     *(alt.X("bar_low:Q"), alt.X("bar_high:Q"), alt.X2("bar_high:Q"), (alt.X("low:Q"), alt.X("high:Q"))),
-    cap={"height": 7, "orient": "vertical"},
+    cap={"height": 5, "orient": "vertical"},
     arrows=("triangle-left", "triangle-right"),
 )
 ARROW = 45  # px² of the arrow at the end of an interval that leaves the chart
@@ -59,9 +61,23 @@ SIGNS = {
     "published": "\N{MULTIPLICATION SIGN}",
 }
 DASHES = ([1, 0], [7, 4], [2, 3], [9, 3, 2, 3])  # of the lines of platforms that share a chart
+# The n-th series of a colour has the n-th pattern; the column has n.
+OF_ONE_COLOUR = alt.StrokeDash(
+    "nth:O", scale=alt.Scale(domain=[0, 1, 2, 3], range=list(map(list, DASHES))), legend=None
+)
 PLATFORM = 300  # px of a platform's name in a legend
 SIMULATED = [6, 4]  # of a line of simulated points
-LINE = 13  # px between the lines of a label
+SHOWN = 6  # series of a chart until the reader chooses others: the first ones of its legend
+CHOICE = "chosen"  # the parameter of a chart that holds the series shown
+# A click on the legend; by default, Vega-Lite also repeats the last choice at a click on a point.
+ON_LEGEND = "click[event.item && event.item.mark.role && indexof(event.item.mark.role, 'legend') == 0]"
+CHOSEN = alt.FilterTransform({"param": CHOICE})
+BAR_STEP, BAR_SPREAD = 4, 20  # px between the intervals of neighbouring series at the same x, and of all together
+BESIDE = {"xOffset": alt.ExprRef("datum.beside")}
+COINCIDE = 0.02  # points closer than this share of the axis coincide
+RIM, RIMS = 50, 5  # px² that each point below another is larger, and the most points that this applies to
+POINT_SIZE = alt.Size("size:Q", scale=None, legend=None)
+DIVERGENCE = alt.Tooltip("diverged:N", title="rounds that diverged")
 PUBLISHED = [2, 3]  # of the line of a published number
 
 
@@ -80,6 +96,22 @@ class Series(NamedTuple):
     column: str
     names: list[str]
     looks: list[Look]
+
+    @property
+    def first(self) -> list[str]:
+        """The names that a chart shows until the reader chooses others."""
+        return self.names[:SHOWN]
+
+    @property
+    def hidden(self) -> list[str]:
+        """The names that a chart hides until the reader chooses them in its legend."""
+        return self.names[SHOWN:]
+
+    @property
+    def nth(self) -> dict[str, int]:
+        """How many names before each name have its colour, modulo the number of `DASHES`."""
+        colours = [look.colour for look in self.looks]
+        return {name: colours[:at].count(colours[at]) % len(DASHES) for at, name in enumerate(self.names)}
 
 
 class Published(NamedTuple):
@@ -108,35 +140,110 @@ def lines(
 ) -> Chart:
     """Draw a line for each value of a series; several parts become small charts with their labels.
 
-    Coinciding points are dodged, so that all stay visible. An interval that leaves the range ends in an arrow.
+    Points stand at their true x. Of points that coincide, the first in the legend is the largest and lies below the
+    others, so that each has a visible rim; their intervals stand side by side, a few px apart. Names along x have no
+    true x: their points are dodged. A point of which rounds diverged is hollow, and no line joins it. An interval that
+    leaves the range ends in an arrow. The legend shows and hides series; there are bands for up to `SHOWN` of them.
+
     The optional column `line` groups rows into lines; the optional column `dash` distinguishes platforms by dashes.
     describe: text for screen readers; behind: layers in the background; tooltip_columns: in addition to `COLUMNS`.
     """
     small = len(parts) > 1
-    colour, shape = looks(series, _legend(series.names, small) if series.names != [""] else None)
     rows = pd.concat([part for _, part in parts])
-    columns = [*dict.fromkeys((*COLUMNS, *(tooltip_columns or [along.column])))]
-    kept = [*dict.fromkeys((*columns, series.column, *(name for name in ("line", "dash") if name in rows)))]
+    colour, shape = looks(series, _legend(series.names, small) if series.names != [""] else None)
+    others = tooltip_columns or [along.column]
+    kept = [*dict.fromkeys((*COLUMNS, *others, series.column, *(name for name in ("line", "dash") if name in rows)))]
     size = 70 if len(along.ticks.values) <= 8 else 35
+    shares = "unit" in rows and bool((rows["unit"] == "fraction").all())
+    told = [*dict.fromkeys((*columns_of(rows), *others))]
+    tips = tooltip(told, y["title"].removesuffix(LOG), shares=shares)
     x, layers = along.axis, []
     for _, part in parts:
         drawn = part[part["estimate"].notna()]
-        data = drawn[kept].assign(x=along.ticks.dodge(drawn[along.column], drawn[series.column], series.names))
+        data = drawn[kept].assign(**place_points(drawn, series, along, shown, size))
         bars = clip_bars(data[data["low"].notna() & ~is_never_seen(drawn)], shown)
-        shares = "unit" in drawn and bool((drawn["unit"] == "fraction").all())
-        tips = tooltip(columns, y["title"].removesuffix(LOG), shares=shares)
-        points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tips)
+        whole, survivors = data[data["diverged"].isna()], data[data["diverged"].notna()]
+        points = Layer(whole).encode(x=x, y=y, color=colour, shape=shape, size=POINT_SIZE, tooltip=tips)
+        hollow = points.properties(data=survivors).encode(tooltip=[*tips, DIVERGENCE])
+        joined = along.joined and len(whole)
         layers.append(
             [
-                *(oversubscribed(part, along.ticks, shown) if along.column == "threads" else []),
+                *(oversubscribed(part, along.ticks) if along.column == "threads" else []),
                 *behind,
-                *(_joined(data, bars, x, y, colour, rows) if along.joined else []),
-                *error_bars(Layer().encode(x=x, color=colour), bars),
-                hit_areas(points),  # below the points: where two are close, the tooltip is that of the visible one
-                *points_of(points, data, rows, size),
+                *(_joined(whole, bars[bars["diverged"].isna()], x, y, colour, series, rows) if joined else []),
+                *error_bars(Layer().encode(x=x, color=colour), bars, offset=BESIDE),
+                *(hit_areas(layer) for layer in (points, hollow) if len(layer.data)),  # below the points: where two
+                *points_of(points, whole, rows, size),  # are close, the tooltip is that of the visible one
+                *points_of(hollow, survivors, rows, size, hollow=True),
             ]
         )
-    return in_parts(describe, [label for label, _ in parts], layers)
+    choice = choice_of(series, len(parts))
+    if choice:
+        layers = [choosable(layer, series, part) for part, layer in enumerate(layers)]
+    return in_parts(describe, [label for label, _ in parts], layers, choice)
+
+
+def place_points(drawn: pd.DataFrame, series: Series, along: Along, shown: Range, size: int) -> dict[str, Any]:
+    """The columns that place the points of a part: `x`, `size` in px², `beside`, `nth` and `diverged`.
+
+    beside: px from a point to its interval. nth: how many names before that of the point have its colour; from 4 on, it
+    starts again at 0. diverged: how many of its rounds diverged, in words; None if none did.
+    """
+    names = [name for name in series.names if name in set(drawn[series.column])]
+    at = drawn[series.column].map({name: place for place, name in enumerate(names)})
+    most = min(len(names), SHOWN)
+    step = min(BAR_STEP, BAR_SPREAD / max(most - 1, 1)) if along.joined else 0
+    values, x = drawn[along.column], drawn[along.column]
+    if not along.joined:
+        x = pd.Series(along.ticks.dodge(values, drawn[series.column], names), index=drawn.index, dtype=float)
+    heights, ends = (np.log(it) if shown.log else it for it in (drawn["estimate"], np.array([shown.low, shown.high])))
+    places = pd.DataFrame({"x": x, "height": (heights / np.ptp(ends) / COINCIDE).round(), "at": at})
+    above = places.sort_values("at", kind="stable").groupby(["x", "height"]).cumcount(ascending=False)
+    return {
+        "x": x,
+        "size": size + RIM * above.reindex(drawn.index).clip(upper=RIMS),
+        "beside": (at % SHOWN - (most - 1) / 2) * step,
+        "nth": drawn[series.column].map(series.nth),
+        "diverged": drawn["results"].map(words_of_divergence),
+    }
+
+
+def choosable(layers: Sequence[alt.Chart], series: Series, part: int) -> list[alt.Chart]:
+    """The layers of a part, which show only the chosen names of a series (`choice_of`).
+
+    Layers without a series stay as they are; the first one with a legend holds the choice, and is named for it.
+    """
+    shown = []
+    for layer in layers:
+        copy: alt.Chart = layer.copy(deep=False)
+        if series.column in layer.data:
+            copy.transform = [CHOSEN]
+        shown.append(copy)
+    holder = next(layer for layer in shown if layer.transform is not alt.Undefined and _has_legend(layer))
+    holder.name = f"{CHOICE}_{part}"
+    return shown
+
+
+def choice_of(series: Series, n_parts: int) -> list[alt.TopLevelSelectionParameter]:
+    """The parameter with the names of a series that are shown, by clicks on the legend; none for a single name.
+
+    Without a choice, as after a double click, all are shown. A chart with more than `SHOWN` begins with the first ones.
+    """
+    if len(series.names) < 2:
+        return []
+    return [
+        alt.TopLevelSelectionParameter(
+            name=CHOICE,
+            select={"type": "point", "fields": [series.column], "toggle": "true"},
+            bind={"legend": ON_LEGEND},
+            value=[{series.column: name} for name in series.first] if series.hidden else alt.Undefined,
+            views=[f"{CHOICE}_{part}" for part in range(n_parts)],
+        )
+    ]
+
+
+def _has_legend(layer: alt.Chart) -> bool:
+    return layer.encoding.color is not alt.Undefined
 
 
 def along_threads(threads: Iterable[int]) -> Along:
@@ -165,11 +272,10 @@ def values_axis(title: str, tick_format: str, shown: Range) -> alt.Y:
     )
 
 
-def oversubscribed(summary: pd.DataFrame, ticks: Ticks, shown: Range | None = None) -> list[alt.Chart]:
-    """The shaded, labelled region of more workers than hardware threads; no layers if there is none.
+def oversubscribed(summary: pd.DataFrame, ticks: Ticks) -> list[alt.Chart]:
+    """The shaded region of more workers than hardware threads, labelled above the chart; no layers if there is none.
 
-    There is also none if platforms differ in their hardware threads. The label is at the top, or at the bottom if the
-    points of the region lie above the middle of the range.
+    There is also none if platforms differ in their hardware threads.
     """
     over = summary[summary["oversubscribed"].fillna(False)]
     if over.empty or summary["hardware_threads"].nunique(dropna=False) > 1:
@@ -177,21 +283,18 @@ def oversubscribed(summary: pd.DataFrame, ticks: Ticks, shown: Range | None = No
     hardware, first = int(over["hardware_threads"].iloc[0]), int(over["threads"].min())
     left, right = ticks.scale().domain
     start = max(left, ticks.between(hardware, first))
-    middle = shown and ((shown.low * shown.high) ** 0.5 if shown.log else (shown.low + shown.high) / 2)
-    below = middle is not None and bool(over["estimate"].mean() > middle)
     region = Layer(pd.DataFrame({"x": [start], "end": [right]}))
     label = region.mark_text(
-        text=["oversubscribed:", f"more than {hardware} hardware threads"],
+        text=f"oversubscribed: more than {hardware} hardware threads",
         align="right",
-        baseline="bottom" if below else "top",
-        dx=-5,
-        dy=-5 - LINE if below else 5,  # the baseline is that of the first of two lines
+        baseline="bottom",
+        dy=-4,
         fontSize=11,
         color=palette.NEUTRAL,
     )
     return [
         region.mark_rect(color=palette.NEUTRAL, opacity=0.15).encode(x=alt.X("x:Q"), x2=alt.X2("end:Q")),
-        label.encode(x=alt.X("end:Q"), y=BOTTOM if below else TOP),
+        label.encode(x=alt.X("end:Q"), y=TOP),
     ]
 
 
@@ -227,53 +330,77 @@ def clip_bars(bounded: pd.DataFrame, shown: Range) -> pd.DataFrame:
     return bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
 
 
-def error_bars(layer: alt.Chart, bars: pd.DataFrame, extent: Extent = UPRIGHT) -> list[alt.Chart]:
+def error_bars(
+    layer: alt.Chart, bars: pd.DataFrame, extent: Extent = UPRIGHT, offset: Mapping[str, Any] = MappingProxyType({})
+) -> list[alt.Chart]:
     """Draw the intervals of `clip_bars`: a rule with a cap at each end, or an arrow where the interval is cut.
 
-    layer: has the other position and the colour, but no data. Vega-Lite's `errorbar` would cap a cut end too.
+    layer: has the other position and the colour, but no data. offset: the property of marks that moves them sideways.
+    Vega-Lite's `errorbar` would cap a cut end too.
     """
-    rule = layer.properties(data=bars).mark_rule(strokeWidth=1.5).encode(extent.low, extent.to_high)
+    rule = layer.properties(data=bars).mark_rule(strokeWidth=1.5, **offset).encode(extent.low, extent.to_high)
     caps, arrows = [], []
     cuts = (bars["bar_low"] > bars["low"], bars["bar_high"] < bars["high"])
     ends = zip(cuts, extent.estimated, (extent.low, extent.high), extent.arrows, strict=True)
     for cut, estimated, drawn, shape in ends:
-        caps.append(layer.properties(data=bars[~cut]).mark_tick(thickness=1.5, **extent.cap).encode(estimated))
+        caps.append(
+            layer.properties(data=bars[~cut]).mark_tick(thickness=1.5, **extent.cap, **offset).encode(estimated)
+        )
         if cut.any():
             cut_ends = layer.properties(data=bars[cut]).encode(drawn)
-            arrows.append(cut_ends.mark_point(shape=shape, filled=True, size=ARROW, opacity=1))
+            arrows.append(cut_ends.mark_point(shape=shape, filled=True, size=ARROW, opacity=1, **offset))
     return [rule, *caps, *arrows]
 
 
 def _joined(
-    data: pd.DataFrame, bars: pd.DataFrame, x: alt.X, y: alt.Y, colour: alt.Color, everything: pd.DataFrame
+    data: pd.DataFrame,
+    bars: pd.DataFrame,
+    x: alt.X,
+    y: alt.Y,
+    colour: alt.Color,
+    series: Series,
+    everything: pd.DataFrame,
 ) -> list[alt.Chart]:
-    """A band and a line through the points of each line."""
+    """A band, if series are few, and a line through the points of each line.
+
+    Dashes tell platforms apart, or series of one colour.
+    """
     detail = alt.Detail("line:N") if "line" in data else alt.Undefined
-    band = Layer(bars).mark_area(opacity=BAND, clip=True)
-    layers = [band.encode(UPRIGHT.low, UPRIGHT.to_high, x=x, color=colour, detail=detail)]
+    layers = []
+    if len(series.names) <= SHOWN:
+        band = Layer(bars).mark_area(opacity=BAND, clip=True)
+        layers.append(band.encode(UPRIGHT.low, UPRIGHT.to_high, x=x, color=colour, detail=detail))
     platforms = list(dict.fromkeys(everything["dash"])) if "dash" in everything else []
+    dashes = _dashes_of_platforms(platforms) if len(platforms) > 1 else OF_ONE_COLOUR
     for kind, rows in data.groupby("evidence", sort=False):
         line = Layer(rows).encode(x=x, y=y, color=colour, detail=detail)
-        if len(platforms) > 1:
-            dashes = alt.Scale(domain=platforms, range=list(DASHES[: len(platforms)]))
-            legend = alt.Legend(
-                title=None,
-                orient="top",
-                direction="vertical",
-                symbolType="stroke",
-                labelLimit=PLATFORM,
-                labelExpr=wrapped_label_expr(platforms, PLATFORM),
-            )
-            line = line.encode(strokeDash=alt.StrokeDash("dash:N", scale=dashes, legend=legend))
-        dash = SIMULATED if kind == "simulated" and len(platforms) < 2 else alt.Undefined
-        layers.append(line.mark_line(strokeWidth=1.5, opacity=0.8, strokeDash=dash))
+        if kind == "simulated" and len(platforms) < 2:
+            layers.append(line.mark_line(strokeWidth=1.5, opacity=0.8, strokeDash=SIMULATED))
+        else:
+            layers.append(line.encode(strokeDash=dashes).mark_line(strokeWidth=1.5, opacity=0.8))
     return layers
 
 
-def points_of(points: alt.Chart, data: pd.DataFrame, everything: pd.DataFrame, size: int) -> list[alt.Chart]:
+def _dashes_of_platforms(platforms: Sequence[str]) -> alt.StrokeDash:
+    legend = alt.Legend(
+        title=None,
+        orient="top",
+        direction="vertical",
+        symbolType="stroke",
+        labelLimit=PLATFORM,
+        labelExpr=wrapped_label_expr(platforms, PLATFORM),
+    )
+    scale = alt.Scale(domain=list(platforms), range=[list(dash) for dash in DASHES[: len(platforms)]])
+    return alt.StrokeDash("dash:N", scale=scale, legend=legend)
+
+
+def points_of(
+    points: alt.Chart, data: pd.DataFrame, everything: pd.DataFrame, size: int, *, hollow: bool = False
+) -> list[alt.Chart]:
     """Draw the points in the style of their kind of evidence, with a legend unless everything is measured.
 
-    points: the encoded layer; everything: the rows of all parts of the chart.
+    points: the encoded layer; everything: the rows of all parts of the chart; size: in px², unless they encode it;
+    hollow: whatever their evidence.
     """
     kinds = [kind for kind in KINDS if kind in set(everything.loc[everything["estimate"].notna(), "evidence"])]
     if kinds != ["measured"]:
@@ -287,7 +414,7 @@ def points_of(points: alt.Chart, data: pd.DataFrame, everything: pd.DataFrame, s
     return [
         (crosses if kind == "published" else points)
         .properties(data=points_of_kind)
-        .mark_point(size=size, **KINDS[kind])
+        .mark_point(size=size, **{**KINDS[kind], **({"filled": False} if hollow else {})})
         for kind in kinds
         if len(points_of_kind := data[data["evidence"] == kind])
     ]
@@ -307,7 +434,7 @@ def _legend(names: Sequence[str], small: bool) -> alt.Legend:
     room = ENTRY + LETTER * max_line_length(names, width)
     return alt.Legend(
         title=None,
-        orient="bottom",
+        orient="top",
         direction="horizontal",
         columns=max(1, width // room)
         if small

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import altair as alt
+import pandas as pd
 
 COLUMNS = (
     *("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "results", "disturbed_rounds", "evidence"),
@@ -18,6 +20,27 @@ HEADINGS = {
 """The words of columns in a tooltip; other columns are called by their name without underscores."""
 NUMBERS = ("estimate", "low", "high", "joint_low", "joint_high")
 HIT = 400  # px² of the invisible circle around a point that shows its tooltip
+
+
+def columns_of(rows: pd.DataFrame) -> list[str]:
+    """The `COLUMNS` that say something about the points of a chart.
+
+    Left out are disturbed rounds if there are none, how rounds ended if all have a result, and the kind of evidence if
+    all is measured.
+    """
+    drawn = rows[rows["estimate"].notna()]
+    alike = {
+        "disturbed_rounds": not drawn["disturbed_rounds"].fillna(0).any(),
+        "results": drawn["reason"].isna().all(),
+        "evidence": set(drawn["evidence"]) == {"measured"},
+    }
+    return [name for name in COLUMNS if not alike.get(name, False)]
+
+
+def words_of_divergence(results: str) -> str | None:
+    """How many rounds diverged, from words such as "1 of 6 (5 diverged)"; None if none did."""
+    found = re.search(r"\b(\d+) diverged", results)
+    return f"{found[1]} of {results.partition(' (')[0].rpartition(' ')[2]} diverged" if found else None
 
 
 def tooltip(columns: Sequence[str], measure: str = "estimate", *, shares: bool = False) -> list[alt.Tooltip]:
