@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from tmflow.analysis.variants import ordered_variants
+from tmflow.analysis.variants import name_of, ordered_variants
 from tmflow.charts import palette
 from tmflow.charts.axes import LETTER, PHONE, Range, Ticks, is_never_seen, max_line_length, wrapped_label_expr
 from tmflow.charts.layers import IN_A_ROW, SMALL_WIDTH, Chart, Layer, in_parts
@@ -21,6 +21,16 @@ ENTRY = 30  # px of a legend entry in addition to its name: symbol and gap
 LOG = " (log scale)"  # ends the title of an axis
 BAND = 0.13  # opacity of the 95 % band: three overlapping bands stay distinguishable
 TOP = alt.YValue(0)  # type: ignore[no-untyped-call]  # Altair has no types for it
+
+
+AXES = {
+    "threads": "Worker threads",
+    "batch": "Images per step (batch)",
+    "matrix": "Pixels per image (matrix)",
+    "iterations": "Steps in all",
+    "block": "Elements per block",
+    "budget": "Attempts before the mutex is taken (budget)",
+}
 
 
 class Extent(NamedTuple):
@@ -246,10 +256,15 @@ def _has_legend(layer: alt.Chart) -> bool:
     return layer.encoding.color is not alt.Undefined
 
 
-def along_threads(threads: Iterable[int]) -> Along:
-    """The x dimension of worker threads."""
-    ticks = Ticks(threads)
-    return Along("threads", ticks, numbers_axis("Worker threads", ticks))
+def along_factor(column: str, values: Iterable[float], log: bool | None = None) -> Along:
+    """The x dimension of a numeric factor; log: force a log or a linear scale."""
+    ticks = Ticks(values, log)
+    return Along(column, ticks, numbers_axis(title_of_axis(column), ticks))
+
+
+def title_of_axis(column: str) -> str:
+    """The title of the axis of a factor."""
+    return AXES.get(column, name_of(column).capitalize())
 
 
 def numbers_axis(title: str, ticks: Ticks) -> alt.X:

@@ -15,7 +15,7 @@ HEADINGS = {
     "variant": "strategy", "threads": "worker threads", "low": "95 % interval from", "high": "95 % interval to",
     "rounds": "rounds in the estimate", "results": "rounds with a result", "disturbed_rounds": "disturbed rounds",
     "joint_low": "simultaneous interval from", "joint_high": "simultaneous interval to", "staleness": "staleness from",
-    "up_to": "staleness to", "rounds_a": "rounds of A", "rounds_b": "rounds of B",
+    "up_to": "staleness to", "platform_name": "platform", "rounds_a": "rounds of A", "rounds_b": "rounds of B",
 }  # fmt: skip
 """The words of columns in a tooltip; other columns are called by their name without underscores."""
 NUMBERS = ("estimate", "low", "high", "joint_low", "joint_high")
