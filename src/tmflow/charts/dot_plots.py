@@ -15,7 +15,8 @@ from tmflow.base.text import from_to, interval, listed, several, workers
 from tmflow.charts import palette
 from tmflow.charts.axes import max_lines, value_range, wrapped_label_expr
 from tmflow.charts.layers import Layer, layered
-from tmflow.charts.marks import ACROSS, LOG, clip_bars, error_bars, looks, of_variants, points_of
+from tmflow.charts.marks import ACROSS, LOG, clip_bars, error_bars, points_of
+from tmflow.charts.series import looks, of_variants
 from tmflow.charts.tooltips import COLUMNS, hit_areas, tooltip
 
 LINE = 14  # px: height of a line of a row's name

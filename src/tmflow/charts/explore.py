@@ -34,7 +34,8 @@ from tmflow.charts.layout import (
     limit_places,
     plan_layout,
 )
-from tmflow.charts.marks import Along, Series, along_factor, lines, title_of_axis
+from tmflow.charts.marks import Along, along_factor, lines, title_of_axis
+from tmflow.charts.series import Series
 from tmflow.runfile.record import NO_TIME
 
 MEASURES: dict[str, Callable[[Records], pd.DataFrame]] = {

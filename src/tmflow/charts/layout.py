@@ -14,7 +14,7 @@ import pandas as pd
 from tmflow.analysis.run_table import POINT, VARIANT, WAYS, numbered
 from tmflow.analysis.variants import name_of, ordered_variants, variants
 from tmflow.base.text import listed, several
-from tmflow.charts.marks import DASHES
+from tmflow.charts.series import DASHES
 from tmflow.spec.strategies import PARAMETERS
 
 NONE = "none"

@@ -10,14 +10,13 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from tmflow.analysis.variants import name_of, ordered_variants
+from tmflow.analysis.variants import name_of
 from tmflow.charts import palette
-from tmflow.charts.axes import LETTER, PHONE, Range, Ticks, is_never_seen, max_line_length, wrapped_label_expr
-from tmflow.charts.layers import IN_A_ROW, SMALL_WIDTH, Chart, Layer, in_parts
-from tmflow.charts.palette import Look
+from tmflow.charts.axes import Range, Ticks, is_never_seen, wrapped_label_expr
+from tmflow.charts.layers import Chart, Layer, in_parts
+from tmflow.charts.series import DASHES, SHOWN, Series, choice_of, choosable, legend_of, looks
 from tmflow.charts.tooltips import COLUMNS, columns_of, hit_areas, tooltip, words_of_divergence
 
-ENTRY = 30  # px of a legend entry in addition to its name: symbol and gap
 LOG = " (log scale)"  # ends the title of an axis
 BAND = 0.13  # opacity of the 95 % band: three overlapping bands stay distinguishable
 TOP = alt.YValue(0)  # type: ignore[no-untyped-call]  # Altair has no types for it
@@ -70,18 +69,12 @@ SIGNS = {
     "simulated": "\N{EN DASH} \N{WHITE CIRCLE} \N{EN DASH}",
     "published": "\N{MULTIPLICATION SIGN}",
 }
-DASHES = ([1, 0], [7, 4], [2, 3], [9, 3, 2, 3])  # of the lines of platforms that share a chart
 # The n-th series of a colour has the n-th pattern; the column has n.
 OF_ONE_COLOUR = alt.StrokeDash(
     "nth:O", scale=alt.Scale(domain=[0, 1, 2, 3], range=list(map(list, DASHES))), legend=None
 )
 PLATFORM = 300  # px of a platform's name in a legend
 SIMULATED = [6, 4]  # of a line of simulated points
-SHOWN = 6  # series of a chart until the reader chooses others: the first ones of its legend
-CHOICE = "chosen"  # the parameter of a chart that holds the series shown
-# A click on the legend; by default, Vega-Lite also repeats the last choice at a click on a point.
-ON_LEGEND = "click[event.item && event.item.mark.role && indexof(event.item.mark.role, 'legend') == 0]"
-CHOSEN = alt.FilterTransform({"param": CHOICE})
 BAR_STEP, BAR_SPREAD = 4, 20  # px between the intervals of neighbouring series at the same x, and of all together
 BESIDE = {"xOffset": alt.ExprRef("datum.beside")}
 COINCIDE = 0.02  # points closer than this share of the axis coincide
@@ -100,42 +93,12 @@ class Along(NamedTuple):
     joined: bool = True
 
 
-class Series(NamedTuple):
-    """The column of colours and shapes, its values in the order of the legend, and their looks."""
-
-    column: str
-    names: list[str]
-    looks: list[Look]
-
-    @property
-    def first(self) -> list[str]:
-        """The names that a chart shows until the reader chooses others."""
-        return self.names[:SHOWN]
-
-    @property
-    def hidden(self) -> list[str]:
-        """The names that a chart hides until the reader chooses them in its legend."""
-        return self.names[SHOWN:]
-
-    @property
-    def nth(self) -> dict[str, int]:
-        """How many names before each name have its colour, modulo the number of `DASHES`."""
-        colours = [look.colour for look in self.looks]
-        return {name: colours[:at].count(colours[at]) % len(DASHES) for at, name in enumerate(self.names)}
-
-
 class Published(NamedTuple):
     """A number of the study's text: its words, and its place on the axis of worker threads or of values."""
 
     words: str
     workers: int | None = None
     value: float | None = None
-
-
-def of_variants(drawn: Iterable[str]) -> Series:
-    """The variants that are drawn, in the colours of their strategies."""
-    names = ordered_variants(drawn)
-    return Series("variant", names, palette.looks(names))
 
 
 def lines(
@@ -160,7 +123,7 @@ def lines(
     """
     small = len(parts) > 1
     rows = pd.concat([part for _, part in parts])
-    colour, shape = looks(series, _legend(series.names, small) if series.names != [""] else None)
+    colour, shape = looks(series, legend_of(series.names, small) if series.names != [""] else None)
     others = tooltip_columns or [along.column]
     kept = [*dict.fromkeys((*COLUMNS, *others, series.column, *(name for name in ("line", "dash") if name in rows)))]
     size = 70 if len(along.ticks.values) <= 8 else 35
@@ -216,44 +179,6 @@ def place_points(drawn: pd.DataFrame, series: Series, along: Along, shown: Range
         "nth": drawn[series.column].map(series.nth),
         "diverged": drawn["results"].map(words_of_divergence),
     }
-
-
-def choosable(layers: Sequence[alt.Chart], series: Series, part: int) -> list[alt.Chart]:
-    """The layers of a part, which show only the chosen names of a series (`choice_of`).
-
-    Layers without a series stay as they are; the first one with a legend holds the choice, and is named for it.
-    """
-    shown = []
-    for layer in layers:
-        copy: alt.Chart = layer.copy(deep=False)
-        if series.column in layer.data:
-            copy.transform = [CHOSEN]
-        shown.append(copy)
-    holder = next(layer for layer in shown if layer.transform is not alt.Undefined and _has_legend(layer))
-    holder.name = f"{CHOICE}_{part}"
-    return shown
-
-
-def choice_of(series: Series, n_parts: int) -> list[alt.TopLevelSelectionParameter]:
-    """The parameter with the names of a series that are shown, by clicks on the legend; none for a single name.
-
-    Without a choice, as after a double click, all are shown. A chart with more than `SHOWN` begins with the first ones.
-    """
-    if len(series.names) < 2:
-        return []
-    return [
-        alt.TopLevelSelectionParameter(
-            name=CHOICE,
-            select={"type": "point", "fields": [series.column], "toggle": "true"},
-            bind={"legend": ON_LEGEND},
-            value=[{series.column: name} for name in series.first] if series.hidden else alt.Undefined,
-            views=[f"{CHOICE}_{part}" for part in range(n_parts)],
-        )
-    ]
-
-
-def _has_legend(layer: alt.Chart) -> bool:
-    return layer.encoding.color is not alt.Undefined
 
 
 def along_factor(column: str, values: Iterable[float], log: bool | None = None) -> Along:
@@ -433,28 +358,3 @@ def points_of(
         for kind in kinds
         if len(points_of_kind := data[data["evidence"] == kind])
     ]
-
-
-def looks(series: Series, legend: alt.Legend | None) -> tuple[alt.Color, alt.Shape]:
-    """The colour and shape channels of a series, with a shared legend or none."""
-    colours = alt.Scale(domain=series.names, range=[look.colour for look in series.looks])
-    shapes = alt.Scale(domain=series.names, range=[look.shape for look in series.looks])
-    field = f"{series.column}:N"
-    return alt.Color(field, scale=colours, legend=legend), alt.Shape(field, scale=shapes, legend=legend)
-
-
-def _legend(names: Sequence[str], small: bool) -> alt.Legend:
-    """The legend of the names; `small`: shared by several small charts."""
-    width = IN_A_ROW * SMALL_WIDTH
-    room = ENTRY + LETTER * max_line_length(names, width)
-    return alt.Legend(
-        title=None,
-        orient="top",
-        direction="horizontal",
-        columns=max(1, width // room)
-        if small
-        else alt.ExprRef(f"max(1, min(width > 480 ? 6 : 3, floor(width / {room})))"),
-        labelLimit=width if small else alt.ExprRef("width - 24"),
-        labelExpr=wrapped_label_expr(names, width, None if small else PHONE),
-        symbolOpacity=1,
-    )

@@ -31,11 +31,11 @@ from tmflow.charts.marks import (
     clip_bars,
     error_bars,
     lines,
-    of_variants,
     oversubscribed,
     published_marks,
     values_axis,
 )
+from tmflow.charts.series import of_variants
 from tmflow.charts.tooltips import tooltip
 
 TITLES = {
@@ -200,7 +200,7 @@ def stacked(
     scale = alt.Scale(domain=causes, range=[colours[cause] for cause in causes])
     legend = alt.Legend(
         title=None,
-        orient="bottom",
+        orient="top",
         direction="horizontal",
         columns=1 if max(map(len, causes), default=0) > 20 else 0,
         labelLimit=CAUSE,
