@@ -48,14 +48,9 @@ def test_parts_are_charts_of_their_own_below_the_legend_of_all() -> None:
 
 
 def test_bars_have_the_legend_of_all_causes_without_a_choice() -> None:
-    runs = pd.concat(
-        [
-            grid(("stm",), (1, 2), 2, **parameters_of("stm") | {"design": of}).assign(
-                uid=lambda runs, of=of: runs["uid"] + of
-            )
-            for of in ("wt", "wb_etl")
-        ]
-    )
+    designs = ("wt", "wb_etl")
+    parts = [grid(("stm",), (1, 2), 2, **parameters_of("stm") | {"design": design}) for design in designs]
+    runs = pd.concat([part.assign(uid=part["uid"] + design) for part, design in zip(parts, designs, strict=True)])
     attempts = pd.DataFrame({"uid": runs["uid"], "commits": 90, "fallbacks": None, "attempts": 100})
     aborts = pd.DataFrame({"uid": runs["uid"], "mechanism": "stm", "family": "lock_subscription", "raw_code": "0x1",
                            "n": 9})  # fmt: skip

@@ -161,8 +161,8 @@ def hidden_sentence(names: Sequence[str], hidden: Sequence[str]) -> list[str]:
     if not hidden:
         return []
     return [
-        f"Drawn: the first {len(names) - len(hidden)} of {len(names)} names of the legend. On a page, a click on a "
-        f"name draws or hides it. Hidden at first, with their numbers in the table: {listed(list(hidden))}."
+        f"Drawn at first: {len(names) - len(hidden)} of the {len(names)} names of the legend. On a page, a click on a "
+        f"name draws or hides it. Hidden, with their numbers in the table: {listed(list(hidden))}."
     ]
 
 

@@ -164,7 +164,7 @@ def place_points(drawn: pd.DataFrame, series: Series, along: Along, shown: Range
     """
     names = [name for name in series.names if name in set(drawn[series.column])]
     at = drawn[series.column].map({name: place for place, name in enumerate(names)})
-    most = min(len(names), SHOWN)
+    most = min(len(series.names), SHOWN)
     step = min(BAR_STEP, BAR_SPREAD / max(most - 1, 1)) if along.joined else 0
     values, x = drawn[along.column], drawn[along.column]
     if not along.joined:
@@ -175,7 +175,7 @@ def place_points(drawn: pd.DataFrame, series: Series, along: Along, shown: Range
     return {
         "x": x,
         "size": size + RIM * above.reindex(drawn.index).clip(upper=RIMS),
-        "beside": (at % SHOWN - (most - 1) / 2) * step,
+        "beside": (drawn[series.column].map(series.places) - (most - 1) / 2) * step,
         "nth": drawn[series.column].map(series.nth),
         "diverged": drawn["results"].map(words_of_divergence),
     }

@@ -15,7 +15,7 @@ from tmflow.charts.palette import Look
 
 ABOVE: dict[str, Any] = {"title": None, "orient": "top", "direction": "horizontal", "symbolOpacity": 1}  # of a legend
 ENTRY = 30  # px of a legend entry in addition to its name: symbol and gap
-SHOWN = 6  # series of a chart until the reader chooses others: the first ones of its legend
+SHOWN = 6  # series of a chart until the reader chooses others
 CHOICE = "chosen"  # the parameter of a chart that holds the series shown
 # A click on the legend; by default, Vega-Lite also repeats the last choice at a click on a point.
 ON_LEGEND = "click[event.item && event.item.mark.role && indexof(event.item.mark.role, 'legend') == 0]"
@@ -32,13 +32,21 @@ class Series(NamedTuple):
 
     @property
     def first(self) -> list[str]:
-        """The names that a chart shows until the reader chooses others."""
-        return self.names[:SHOWN]
+        """The names that a chart shows until the reader chooses others: one of each strategy before further ones."""
+        strategies = [name.partition(" ")[0] for name in self.names]
+        turns = sorted(range(len(self.names)), key=lambda at: strategies[:at].count(strategies[at]))  # a stable sort
+        return [self.names[at] for at in sorted(turns[:SHOWN])]
 
     @property
     def hidden(self) -> list[str]:
         """The names that a chart hides until the reader chooses them in its legend."""
-        return self.names[SHOWN:]
+        first = self.first
+        return [name for name in self.names if name not in first]
+
+    @property
+    def places(self) -> dict[str, int]:
+        """The place of each name among those that are drawn side by side: the first ones have places of their own."""
+        return {name: at % SHOWN for names in (self.hidden, self.first) for at, name in enumerate(names)}
 
     @property
     def nth(self) -> dict[str, int]:
@@ -112,7 +120,7 @@ def choice_of(series: Series, n_parts: int) -> list[alt.TopLevelSelectionParamet
     return [
         alt.TopLevelSelectionParameter(
             name=CHOICE,
-            select={"type": "point", "fields": [series.column], "toggle": "true"},
+            select={"type": "point", "fields": [series.column], "toggle": "true", "clear": "dblclick"},
             bind={"legend": ON_LEGEND},
             value=[{series.column: name} for name in series.first] if series.hidden else alt.Undefined,
             views=[f"{CHOICE}_{part}" for part in range(n_parts)],

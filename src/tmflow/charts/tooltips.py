@@ -39,8 +39,8 @@ def columns_of(rows: pd.DataFrame) -> list[str]:
 
 def words_of_divergence(results: str) -> str | None:
     """How many rounds diverged, from words such as "1 of 6 (5 diverged)"; None if none did."""
-    found = re.search(r"\b(\d+) diverged", results)
-    return f"{found[1]} of {results.partition(' (')[0].rpartition(' ')[2]} diverged" if found else None
+    counts = re.findall(r"of (\d+) \([^)]*?(\d+) diverged", results)
+    return "; ".join(f"{diverged} of {rounds} diverged" for rounds, diverged in counts) or None
 
 
 def tooltip(columns: Sequence[str], measure: str = "estimate", *, shares: bool = False) -> list[alt.Tooltip]:

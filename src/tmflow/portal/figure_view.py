@@ -22,7 +22,7 @@ AT_ONCE = 24  # rows of a table that fit without scrolling
 WIDEST = 300  # px: widest column of names
 LABELS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "vl.json": "Vega-Lite"}
 FORMS = {"1": "%.3f", "us": "%.1f", "fraction": "%.4f"}
-WIDTH = 410  # px: three in a row on a wide screen; on a phone, the available width
+THREE_IN_A_ROW = (3, 5, 6)  # numbers of small charts of which rows of two would leave more blank
 FIT = {"type": "fit-x", "contains": "padding"}  # a legend does not reduce the height of its chart
 OF_SERIES = ("color", "shape")  # the channels with the legend of a chart's series
 UNITS = {"1": "", "us": " (µs)", "fraction": " (fraction)"}
@@ -177,11 +177,13 @@ def _show_parts(name: str, figure: Figure) -> None:
         chosen = state["selection"].get(CHOICE, [])
     else:
         st.vega_lite_chart(legend, width="stretch")
-    with st.container(horizontal=True):
-        for part in parts:
-            if chosen:
-                part["params"] = [{**param, "value": chosen} for param in part["params"]]
-            st.vega_lite_chart(part, width=WIDTH)
+    if chosen:
+        parts = [part | {"params": [{**param, "value": chosen} for param in part["params"]]} for part in parts]
+    in_a_row = 3 if len(parts) in THREE_IN_A_ROW else 2
+    for first in range(0, len(parts), in_a_row):
+        row = parts[first : first + in_a_row]
+        for column, part in zip(st.columns(in_a_row), row, strict=False):  # a phone shows columns below each other
+            column.vega_lite_chart(part, width="stretch")
 
 
 def split_parts(chart: Mapping[str, Any]) -> tuple[Spec, list[Spec]]:
@@ -226,7 +228,13 @@ def _legend(channels: Mapping[str, Spec], params: Sequence[Spec]) -> Spec:
         "mark": {"type": "point" if "shape" in channels else "square", "filled": True, "opacity": 0, "tooltip": None},
         "encoding": encoding,
         "height": 1,
+        "padding": {"left": 5, "right": 5, "top": 0, "bottom": 0},
         "view": {"stroke": None},
-        **({"params": [{name: value for name, value in param.items() if name != "views"} for param in params]}
-           if params else {}),
-    }  # fmt: skip
+        **({"params": [_without_views(param) for param in params]} if params else {}),
+    }
+
+
+def _without_views(param: Spec) -> Spec:
+    """The parameter for a chart with a single view. Nothing clears it: an empty choice would be the initial one."""
+    rest = {name: value for name, value in param.items() if name != "views"}
+    return {**rest, "select": {**rest["select"], "clear": False}}

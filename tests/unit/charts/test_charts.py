@@ -17,6 +17,8 @@ from tmflow.charts import captions, explore, measure_charts, palette
 from tmflow.charts.axes import Ticks, value_range
 from tmflow.charts.figures import figures_of
 from tmflow.charts.layout import Layout, default
+from tmflow.charts.series import of_variants
+from tmflow.charts.tooltips import words_of_divergence
 
 FIVE = ("tf_lock", "tf_nolock", "lock", "nolock", "htm")
 
@@ -96,6 +98,20 @@ def test_a_point_of_which_rounds_diverged_is_hollow_unconnected_and_says_so() ->
     assert "hollow" not in captions.caption(summaries.accuracy(grid()), "1").text
 
 
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        ("6 of 6", None),
+        ("1 of 6 (5 diverged)", "5 of 6 diverged"),
+        ("3 of 8 (2 timed out, 3 diverged)", "3 of 8 diverged"),
+        ("5 of 6 (1 timed out)", None),
+        ("A 5 of 6 (1 diverged), B 6 of 6", "1 of 6 diverged"),
+    ],
+)
+def test_words_of_divergence(results: str, words: str | None) -> None:
+    assert words_of_divergence(results) == words
+
+
 def test_a_chart_of_many_series_begins_with_six_without_bands_and_names_the_others() -> None:
     few, many = (summaries.step_time(grid(STRATEGIES[:n], (1, 2, 4), rounds=2)) for n in (6, 17))
     ((_, whole),), ((_, figure),) = figures_of("step_time", few, "1"), figures_of("step_time", many, "1")
@@ -106,12 +122,20 @@ def test_a_chart_of_many_series_begins_with_six_without_bands_and_names_the_othe
     assert len(marks(whole.chart, "area")) == 1
     assert "value" not in whole.drawn["params"][0]
     assert len(points(figure.chart)) == 51  # all are there for the legend to show
-    (sentence,) = (line for line in figure.caption.lines if line.startswith("Drawn: the first 6 of 17 names"))
+    (sentence,) = (line for line in figure.caption.lines if line.startswith("Drawn at first: 6 of the 17 names"))
     assert all(name in sentence for name in STRATEGIES[6:])
-    assert not any(line.startswith("Drawn:") for line in whole.caption.lines)
+    assert not any(line.startswith("Drawn at first:") for line in whole.caption.lines)
     for layer in filter(lambda layer: layer["rows"], layers(figure.chart)):
         chosen = layer.get("transform") == [{"filter": {"param": "chosen"}}]
         assert chosen == ("variant" in layer["rows"][0])
+
+
+def test_the_six_have_one_variant_of_each_strategy_before_a_second() -> None:
+    names = ["tf_lock", *(f"lock (chunk {n})" for n in range(4)), "nolock", *(f"htm (budget {n})" for n in range(4))]
+    series = of_variants(names)
+    assert series.first == ["tf_lock", "lock (chunk 0)", "lock (chunk 1)", "nolock", "htm (budget 0)", "htm (budget 1)"]
+    assert sorted([*series.first, *series.hidden]) == sorted(names)
+    assert sorted(series.places[name] for name in series.first) == list(range(6))
 
 
 def test_series_of_one_colour_differ_in_their_dashes() -> None:
