@@ -25,15 +25,15 @@ FEW = 2  # the most parameters that every name of a strategy shows; if more diff
 def panels(summary: pd.DataFrame, within: tuple[str, ...] = SERIES) -> Iterator[tuple[str, pd.DataFrame]]:
     """Split a summary into panels: within a panel only the columns `within` differ.
 
-    Yields (label, panel). The label names the values that distinguish the panel from the others; it is empty if there
-    is only one. Names of variants show what distinguishes them within the panel. If `within` excludes the strategy,
-    each variant has a panel, and the label begins with the variant's name.
+    Yields (label, panel), sorted by the values that differ. The label names the values that distinguish the panel from
+    the others; it is empty if there is only one. Names of variants show what distinguishes them within the panel. If
+    `within` excludes the strategy, each variant has a panel, and the label begins with the variant's name.
     """
     one_variant = "strategy" not in within
     keys = [c for c in (*POINT, "target") if c in summary and c not in within and c not in VARIANT]
     differing = [c for c in keys if _varies(summary[c])]
     varying = [c for c in differing if c != "platform_name"]
-    for _, part in summary.groupby(differing or keys[:1], dropna=False, sort=False):
+    for _, part in summary.groupby(differing or keys[:1], dropna=False):
         first = part.iloc[0]
         labels = [
             f"{name_of(str(column))} {_shorten(str(column), value)}"

@@ -17,8 +17,9 @@ from tmflow.analysis.run_table import CONTEXT, POINT, VARIANT, numbered
 from tmflow.analysis.stats import Interval, bounded
 from tmflow.analysis.variants import name_of, unusual, values_by_name
 from tmflow.analysis.versions import left_out_sentence
-from tmflow.base.text import from_to, interval, several
+from tmflow.base.text import from_to, interval, listed, several
 from tmflow.charts.axes import is_never_seen, value_range
+from tmflow.charts.tooltips import words_of_divergence
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.spec.factors import VALUES_BEFORE
 from tmflow.spec.models import MODEL_FACTORS
@@ -71,6 +72,7 @@ MEASURED_IN_FULL = (
     "comparable with those of usual runs."
 )
 STACKED = {"failures", "causes", "raw_causes"}
+DOTS_AND_BARS = {*STACKED, "lost", "torn"}  # the others are drawn as lines
 WORKLOADS = 3  # the most that are described one by one
 STALL = 1.5  # a round farther from the median than this factor: noise of a few per cent does not get there
 STALLED = 3  # the most points with such a round whose medians a caption gives
@@ -152,6 +154,16 @@ def caption(
         dated(summary["last_run_utc"], revision),
     ]
     return Caption(f"{TITLES[measure]}, {which}" + (f" ({label})" if label else ""), [line for line in lines if line])
+
+
+def hidden_sentence(names: Sequence[str], hidden: Sequence[str]) -> list[str]:
+    """The series that a chart hides until the reader chooses them; nothing if it shows all."""
+    if not hidden:
+        return []
+    return [
+        f"Drawn at first: {len(names) - len(hidden)} of the {len(names)} names of the legend. On a page, a click on a "
+        f"name draws or hides it. Hidden, with their numbers in the table: {listed(list(hidden))}."
+    ]
 
 
 def titled(chart: Drawn, caption: Caption) -> Drawn:
@@ -301,6 +313,9 @@ def _intervals(summary: pd.DataFrame) -> str:
     parts = [from_to(fewest, most, "round"), "no interval (one round)" if most == 1 else intervals]
     if fewest == 1 < most and measure not in STACKED:
         parts.append("without a bar: a single round")
+    drawn = summary.loc[summary["estimate"].notna(), "results"]
+    if measure not in DOTS_AND_BARS and any(words_of_divergence(results) for results in drawn):
+        parts.append("hollow and not joined: some of its rounds diverged, and it is the mean of the others")
     if value_range(summary).cuts:
         parts.append(f"{marks} that leave the chart end in an arrow")
     never = summary.loc[is_never_seen(summary), "high"].max()  # where no round had a lost update or torn read

@@ -14,8 +14,10 @@ from tmflow.base.text import several, workers
 from tmflow.charts import palette
 from tmflow.charts.axes import Range
 from tmflow.charts.captions import MEASURED_IN_FULL, REASON, Caption, dated, provenance, workload
+from tmflow.charts.layers import Chart, Layer
 from tmflow.charts.layout import split_facets
-from tmflow.charts.marks import Chart, Layer, along_threads, lines, of_variants, values_axis
+from tmflow.charts.marks import along_factor, lines, values_axis
+from tmflow.charts.series import of_variants
 
 TITLES: dict[str, str] = {"speed": "Speed of B relative to A", "accuracy": "Accuracy of B minus A"}
 LEAST = {"speed": 1.15, "accuracy": 0.005}  # smallest extent of the axis on both sides of no difference
@@ -40,7 +42,7 @@ def chart(table: pd.DataFrame) -> Chart:
         split_facets(table),
         of_variants(table["variant"]),
         f"{title} against worker threads",
-        along_threads(table["threads"]),
+        along_factor("threads", table["threads"]),
         y,
         shown,
         behind=[*([band] if measure == "speed" else []), rule],

@@ -14,20 +14,10 @@ from tmflow.analysis.variants import ordered_variants
 from tmflow.base.text import from_to, interval, listed, several, workers
 from tmflow.charts import palette
 from tmflow.charts.axes import max_lines, value_range, wrapped_label_expr
-from tmflow.charts.marks import (
-    ACROSS,
-    COLUMNS,
-    LOG,
-    Layer,
-    clip_bars,
-    error_bars,
-    hit_areas,
-    layered,
-    looks,
-    of_variants,
-    points_of,
-    tooltip,
-)
+from tmflow.charts.layers import Layer, layered
+from tmflow.charts.marks import ACROSS, LOG, clip_bars, error_bars, points_of
+from tmflow.charts.series import looks, of_variants
+from tmflow.charts.tooltips import COLUMNS, hit_areas, tooltip
 
 LINE = 14  # px: height of a line of a row's name
 FOREST_ROW, FOREST_NAMES = 30, 170  # px: height of a row, and largest width of the names

@@ -6,7 +6,7 @@ A figure of an experiment is the special case of threads along x and one colour 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import altair as alt
 import pandas as pd
@@ -20,6 +20,7 @@ from tmflow.charts import captions, measure_charts, palette
 from tmflow.charts.axes import Range, Ticks, value_range, wrap_name
 from tmflow.charts.captions import OF_SPEED, STACKED
 from tmflow.charts.figures import DRAWINGS, Figure
+from tmflow.charts.layers import Chart
 from tmflow.charts.layout import (
     CODES,
     NONE,
@@ -33,7 +34,8 @@ from tmflow.charts.layout import (
     limit_places,
     plan_layout,
 )
-from tmflow.charts.marks import Along, Chart, Series, lines, numbers_axis
+from tmflow.charts.marks import Along, along_factor, lines, title_of_axis
+from tmflow.charts.series import Series
 from tmflow.runfile.record import NO_TIME
 
 MEASURES: dict[str, Callable[[Records], pd.DataFrame]] = {
@@ -47,14 +49,6 @@ NAMES = {
     "raw_causes": "Aborts by raw status",
 }
 NAME = 130  # px: width of a name below an axis
-AXES = {
-    "threads": "Worker threads",
-    "batch": "Images per step (batch)",
-    "matrix": "Pixels per image (matrix)",
-    "iterations": "Steps in all",
-    "block": "Elements per block",
-    "budget": "Attempts before the mutex is taken (budget)",
-}
 
 
 def is_stacked(summary: pd.DataFrame) -> bool:
@@ -115,7 +109,7 @@ def figure(summary: pd.DataFrame, layout: Layout, revision: str) -> Figure:
     parts = [(part, rows[rows["part"] == part]) for part in plan.parts]
     parts = [(label, panel) for label, panel in parts if panel["estimate"].notna().any()]
     over = f"against {name_of(x)}"
-    columns = _tooltip(rows, plan.unshown, layout)
+    columns = _tooltip(rows, plan.telling, layout)
     chart: Chart
     if is_bars:
         describe = f"Share of attempts that aborted {over}, stacked by cause"
@@ -127,6 +121,7 @@ def figure(summary: pd.DataFrame, layout: Layout, revision: str) -> Figure:
         describe = f"{measure_charts.title_of(rows)} {over}, a colour for each {name_of(layout.colour)}"
         y, behind = measure_charts.values(rows, shown), measure_charts.references(rows, along, shown)
         chart = lines(parts, series, describe, along, y, shown, behind, columns)
+        notes += captions.hidden_sentence(names, series.hidden)
     notes += [*plan.notes, *_notes(plan.rows, layout, along, shown)]
     drawn_rows = plan.rows.sort_values(["part", "series", x], kind="stable")
     drawn_rows = drawn_rows.loc[~drawn_rows.index.duplicated(), list(summary.columns)]
@@ -140,10 +135,11 @@ def _looks(rows: pd.DataFrame, colour: str, names: list[str]) -> list[palette.Lo
     return palette.of_numbers(len(names)) if numbers else palette.of_categories(len(names))
 
 
-def _tooltip(rows: pd.DataFrame, unshown: list[str], layout: Layout) -> list[str]:
-    """The columns of a tooltip: the position of the point, and the columns in which points differ."""
-    axes = (layout.x, layout.colour, layout.facet, *unshown, "platform_name", "oversubscribed", "up_to", "target")
-    return [name for name in dict.fromkeys(axes) if name in rows and name not in ("variant", "part")]
+def _tooltip(rows: pd.DataFrame, telling: Sequence[str], layout: Layout) -> list[str]:
+    """The columns of a tooltip: the position of the point, and the columns that tell points of one colour apart."""
+    names = [*dict.fromkeys((layout.x, layout.colour, layout.facet, *telling, "up_to"))]
+    named = ["platform_name" if name == "platform" else name for name in names]
+    return [name for name in named if name in rows and name not in ("variant", "part")]
 
 
 def _along(rows: pd.DataFrame, layout: Layout) -> tuple[pd.DataFrame, Along]:
@@ -154,10 +150,8 @@ def _along(rows: pd.DataFrame, layout: Layout) -> tuple[pd.DataFrame, Along]:
     if x == "staleness":
         placed = measure_charts.place_ranges(rows, ["line", "part"])
         return placed, measure_charts.ranges(placed)
-    title = AXES.get(x, name_of(x).capitalize())
     if is_numeric(rows, x):
-        ticks = Ticks(rows[x], layout.log_x)
-        return rows, Along(x, ticks, numbers_axis(title, ticks))
+        return rows, along_factor(x, rows[x], layout.log_x)
     labelled = label_values(rows, x)
     names = [name.removeprefix(f"{name_of(x)} ") for name in labelled.cat.categories]
     ticks = Ticks(range(len(names)), log=False)
@@ -171,7 +165,7 @@ def _along(rows: pd.DataFrame, layout: Layout) -> tuple[pd.DataFrame, Along]:
         labelOverlap=False,
         grid=False,
     )
-    along = alt.X("x:Q", title=title, axis=axis, scale=ticks.scale())
+    along = alt.X("x:Q", title=title_of_axis(x), axis=axis, scale=ticks.scale())
     return rows.assign(place=labelled.cat.codes), Along("place", ticks, along, joined=False)
 
 
@@ -185,7 +179,7 @@ def _notes(rows: pd.DataFrame, layout: Layout, along: Along, shown: Range) -> It
     points = rows[rows["estimate"].notna() & rows["oversubscribed"].fillna(False).astype(bool)]
     if len(points) and not marked:
         n = len(points.drop_duplicates([name for name in ("line", layout.x, "part") if name in points]))
-        yield f"{several(n, 'point')} oversubscribed (more workers than hardware threads); see the tooltip and table."
+        yield f"{several(n, 'point')} oversubscribed (more workers than hardware threads); see the table."
     if rows["measure"].iloc[0] in OF_SPEED and (rows["evidence"] == "emulated").any():
         yield f"Emulated runs are not drawn: {NO_TIME}."
 

@@ -22,12 +22,14 @@ from tmflow.base.files import whole_folder, write_bytes, write_json
 from tmflow.base.text import csv_frame
 from tmflow.charts import captions, measure_charts
 from tmflow.charts.captions import Caption
-from tmflow.charts.marks import Chart, Published
+from tmflow.charts.layers import Chart
+from tmflow.charts.layout import varied_factor
+from tmflow.charts.marks import Published
 
 PNG_SCALE = 2  # pixels for each px of the chart
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 FORMATS = {"svg": "image/svg+xml", "png": "image/png", "csv": "text/csv", "vl.json": "application/json"}
-OVER_THREADS, AT_ONE_COUNT, OF_ONE_VARIANT = SERIES, VARIANT, ("threads",)
+AT_ONE_COUNT, OF_ONE_VARIANT = VARIANT, ("threads",)
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,20 @@ def svg(spec: dict[str, Any]) -> str:
 class Drawing(NamedTuple):
     """A kind of figure: its measure of the records, and the columns that may differ within one panel.
 
+    `within` is None for lines of the variants over the factor that the summary varies (`layout.varied_factor`).
     `needs` names a table of the records; if that table is empty, the figure is neither drawn nor reported as missing.
     """
 
     measure: Callable[[Records], pd.DataFrame]
     needs: str = "runs"
-    within: tuple[str, ...] = OVER_THREADS
+    within: tuple[str, ...] | None = None
+
+    def panels(self, summary: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+        """Yield the label and the rows of each panel (see `variants.panels`)."""
+        x = varied_factor(summary) if self.within is None and len(summary) else "threads"
+        if x != "threads" and summary["measure"].iloc[0] == "speedup":
+            summary = summary[summary["threads"] > 1]  # with one worker it is 1 by definition
+        yield from panels(summary, (*VARIANT, x) if self.within is None else self.within)
 
     def summarise(self, records: Records) -> pd.DataFrame:
         """The summary, with the share of elements that transactions updated (see `with_elements`)."""
@@ -120,8 +130,8 @@ DRAWINGS = {
     "staleness": Drawing(
         lambda of: summaries.staleness(of.runs[of.runs["threads"] > 1], of.staleness), "staleness", AT_ONE_COUNT
     ),
-    "lost": Drawing(lambda of: summaries.lost(of.runs, of.full), "full"),
-    "torn": Drawing(lambda of: summaries.torn(of.runs, of.full), "full"),
+    "lost": Drawing(lambda of: summaries.lost(of.runs, of.full), "full", SERIES),
+    "torn": Drawing(lambda of: summaries.torn(of.runs, of.full), "full", SERIES),
     "lock_waited": Drawing(lambda of: summaries.lock_waited(of.runs, of.full), "full"),
     "lock_held": Drawing(lambda of: summaries.lock_held(of.runs, of.full), "full"),
 }
@@ -145,7 +155,7 @@ def figures_of(
 
 def drawable(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield the label and rows of each panel with something to draw; `kind` is a key of `DRAWINGS`."""
-    for label, panel in panels(summary, DRAWINGS[kind].within):
+    for label, panel in DRAWINGS[kind].panels(summary):
         if panel["estimate"].notna().any():
             yield label, panel
 
@@ -162,15 +172,17 @@ def figure_of(
         published = ()  # what the study measured is not to be compared with these runs
     numbers = "; ".join(number.words for number in published)
     quoted = [f"Numbers of the study, from its machine (dotted, if within the axes): {numbers}."] if published else []
-    caption = captions.caption(panel, revision, label, experiment, quoted)
-    return Figure(measure_charts.draw(panel, published), caption, panel)
+    also = [*quoted, *measure_charts.notes(panel)]
+    return Figure(
+        measure_charts.draw(panel, published), captions.caption(panel, revision, label, experiment, also), panel
+    )
 
 
 def gaps_of(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
     """Yield the label and the reasons of each panel with nothing to draw; `kind` is a key of `DRAWINGS`."""
     if summary.empty:
         yield "", ["no run measured it"]
-    for label, panel in panels(summary, DRAWINGS[kind].within):
+    for label, panel in DRAWINGS[kind].panels(summary):
         if panel["estimate"].isna().all():
             yield label, sorted(set(panel["reason"].dropna()))
 

@@ -14,7 +14,7 @@ import pandas as pd
 from tmflow.analysis.run_table import POINT, VARIANT, WAYS, numbered
 from tmflow.analysis.variants import name_of, ordered_variants, variants
 from tmflow.base.text import listed, several
-from tmflow.charts.marks import DASHES
+from tmflow.charts.series import DASHES
 from tmflow.spec.strategies import PARAMETERS
 
 NONE = "none"
@@ -58,7 +58,7 @@ class LayoutPlan(NamedTuple):
     """The rows of a summary with columns `series`, `part`, `line`, and `dash` if platforms share a panel.
 
     series, parts: their values in display order. unshown: columns on no axis in which points of one colour in a panel
-    differ. notes: sentences about these for the reader.
+    differ; telling: those of them that tell its lines apart. notes: sentences about these for the reader.
     """
 
     rows: pd.DataFrame
@@ -66,6 +66,7 @@ class LayoutPlan(NamedTuple):
     parts: list[str]
     unshown: list[str]
     notes: list[str]
+    telling: Sequence[str] = ()
 
 
 def name_variants(summary: pd.DataFrame, shown: Collection[str] = ()) -> pd.Series:
@@ -84,11 +85,29 @@ def dimensions(summary: pd.DataFrame) -> list[str]:
 
 
 def default(summary: pd.DataFrame) -> Layout:
-    """The default layout: over threads (or the x column of the measure), one colour for each variant."""
-    along = next((name for name in ("iteration", "staleness") if name in summary), "threads")
-    numbers = [name for name in dimensions(summary) if is_numeric(summary, name) and _differs(summary, name)]
-    x = along if along in numbers or not numbers else numbers[0]
-    return Layout(x, "variant")
+    """The default layout: over the steps, the staleness or `varied_factor`, one colour for each variant."""
+    along = next((name for name in ("iteration", "staleness") if name in summary), None)
+    return Layout(along if along and _differs(summary, along) else varied_factor(summary), "variant")
+
+
+def varied_factor(summary: pd.DataFrame) -> str:
+    """The factor that a summary varies: the number with the most values where all else is equal; threads win a tie.
+
+    It is a factor of every point, so that all have a place on its axis.
+    """
+    rows = summary[summary["estimate"].notna()] if summary["estimate"].notna().any() else summary
+    n_values = {"threads": _most_values(rows, "threads")}
+    for name in dimensions(rows):
+        if name not in (*X_OF_MEASURES, *PARAMETERS) and is_numeric(rows, name) and rows[name].notna().all():
+            n_values.setdefault(name, _most_values(rows, name))
+    return max(n_values, key=n_values.__getitem__)
+
+
+def _most_values(rows: pd.DataFrame, column: str) -> int:
+    """The most values of a column among rows that agree in everything else."""
+    others = [name for name in _identity(rows) if name != column]
+    values: int = rows[column].groupby(numbered(rows, others)).nunique().max()
+    return values
 
 
 def facet_of(summary: pd.DataFrame, layout: Layout) -> str:
@@ -137,7 +156,8 @@ def plan_layout(summary: pd.DataFrame, layout: Layout, stacked: bool = False) ->
             f"are not averaged: the chart has {several(drawn['line'].nunique(), 'line')} in "
             f"{len(drawn[['part', 'series']].drop_duplicates())} colours; the tooltip identifies each."
         )
-    return LayoutPlan(rows, _order(rows["series"]), _order(rows["part"]), unshown, notes)
+    telling = _distinguishing_columns(drawn, unshown, ["part", "series"])
+    return LayoutPlan(rows, _order(rows["series"]), _order(rows["part"]), unshown, notes, telling)
 
 
 def is_numeric(summary: pd.DataFrame, column: str) -> bool:
@@ -312,6 +332,6 @@ def _split_rows(rows: pd.DataFrame, by: Sequence[str]) -> dict[str, pd.DataFrame
         parts = {
             f"{label}, {name} {value}".removeprefix(", "): part[part[name].isna() | (part[name] == value).fillna(False)]
             for label, part in parts.items()
-            for value in rows[name].dropna().unique()
+            for value in sorted(rows[name].dropna().unique())
         }
     return parts

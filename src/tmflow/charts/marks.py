@@ -1,41 +1,35 @@
-"""Building blocks of charts: lines with bands and points, layers, axes, legends, the oversubscribed region."""
+"""Building blocks of charts: lines with bands and points, axes, legends, the oversubscribed region."""
 
 from __future__ import annotations
 
-import math
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
-from tmflow.analysis.variants import ordered_variants
+from tmflow.analysis.variants import name_of
 from tmflow.charts import palette
-from tmflow.charts.axes import LETTER, PHONE, Range, Ticks, is_never_seen, max_line_length, wrapped_label_expr
-from tmflow.charts.palette import Look
+from tmflow.charts.axes import Range, Ticks, is_never_seen, wrapped_label_expr
+from tmflow.charts.layers import Chart, Layer, in_parts
+from tmflow.charts.series import DASHES, SHOWN, Series, choice_of, choosable, legend_of, looks
+from tmflow.charts.tooltips import COLUMNS, columns_of, hit_areas, tooltip, words_of_divergence
 
-Chart = alt.LayerChart | alt.ConcatChart
-
-WIDTH, HEIGHT = 620, 340  # px; a page may stretch the width
-SMALL_WIDTH, SMALL_HEIGHT, IN_A_ROW = 290, 200, 2  # of each panel of a chart; panels in a row
-ENTRY = 30  # px of a legend entry in addition to its name: symbol and gap
-COLUMNS = (
-    *("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "results", "disturbed_rounds", "evidence"),
-)
-HEADINGS = {
-    "variant": "strategy", "threads": "worker threads", "low": "95 % interval from", "high": "95 % interval to",
-    "rounds": "rounds in the estimate", "results": "rounds with a result", "disturbed_rounds": "disturbed rounds",
-    "joint_low": "simultaneous interval from", "joint_high": "simultaneous interval to", "staleness": "staleness from",
-    "up_to": "staleness to", "rounds_a": "rounds of A", "rounds_b": "rounds of B",
-}  # fmt: skip
-"""The words of columns in a tooltip; other columns are called by their name without underscores."""
-NUMBERS = ("estimate", "low", "high", "joint_low", "joint_high")
 LOG = " (log scale)"  # ends the title of an axis
-HIT = 400  # px² of the invisible circle around a point that shows its tooltip
 BAND = 0.13  # opacity of the 95 % band: three overlapping bands stay distinguishable
-TOP, BOTTOM = alt.YValue(0), alt.YValue("height")  # type: ignore[no-untyped-call]  # Altair has no types for these
+TOP = alt.YValue(0)  # type: ignore[no-untyped-call]  # Altair has no types for it
+
+
+AXES = {
+    "threads": "Worker threads",
+    "batch": "Images per step (batch)",
+    "matrix": "Pixels per image (matrix)",
+    "iterations": "Steps in all",
+    "block": "Elements per block",
+    "budget": "Attempts before the mutex is taken (budget)",
+}
 
 
 class Extent(NamedTuple):
@@ -52,12 +46,12 @@ class Extent(NamedTuple):
 # Constants, because Altair takes 5 ms to build a channel.
 UPRIGHT = Extent(
     *(alt.Y("bar_low:Q"), alt.Y("bar_high:Q"), alt.Y2("bar_high:Q"), (alt.Y("low:Q"), alt.Y("high:Q"))),
-    cap={"width": 7, "orient": "horizontal"},
+    cap={"width": 5, "orient": "horizontal"},
     arrows=("triangle-down", "triangle-up"),
 )
 ACROSS = Extent(
     *(alt.X("bar_low:Q"), alt.X("bar_high:Q"), alt.X2("bar_high:Q"), (alt.X("low:Q"), alt.X("high:Q"))),
-    cap={"height": 7, "orient": "vertical"},
+    cap={"height": 5, "orient": "vertical"},
     arrows=("triangle-left", "triangle-right"),
 )
 ARROW = 45  # px² of the arrow at the end of an interval that leaves the chart
@@ -75,10 +69,18 @@ SIGNS = {
     "simulated": "\N{EN DASH} \N{WHITE CIRCLE} \N{EN DASH}",
     "published": "\N{MULTIPLICATION SIGN}",
 }
-DASHES = ([1, 0], [7, 4], [2, 3], [9, 3, 2, 3])  # of the lines of platforms that share a chart
+# The n-th series of a colour has the n-th pattern; the column has n.
+OF_ONE_COLOUR = alt.StrokeDash(
+    "nth:O", scale=alt.Scale(domain=[0, 1, 2, 3], range=list(map(list, DASHES))), legend=None
+)
 PLATFORM = 300  # px of a platform's name in a legend
 SIMULATED = [6, 4]  # of a line of simulated points
-LINE = 13  # px between the lines of a label
+BAR_STEP, BAR_SPREAD = 4, 20  # px between the intervals of neighbouring series at the same x, and of all together
+BESIDE = {"xOffset": alt.ExprRef("datum.beside")}
+COINCIDE = 0.02  # points closer than this share of the axis coincide
+RIM, RIMS = 50, 5  # px² that each point below another is larger, and the most points that this applies to
+POINT_SIZE = alt.Size("size:Q", scale=None, legend=None)
+DIVERGENCE = alt.Tooltip("diverged:N", title="rounds that diverged")
 PUBLISHED = [2, 3]  # of the line of a published number
 
 
@@ -91,26 +93,12 @@ class Along(NamedTuple):
     joined: bool = True
 
 
-class Series(NamedTuple):
-    """The column of colours and shapes, its values in the order of the legend, and their looks."""
-
-    column: str
-    names: list[str]
-    looks: list[Look]
-
-
 class Published(NamedTuple):
     """A number of the study's text: its words, and its place on the axis of worker threads or of values."""
 
     words: str
     workers: int | None = None
     value: float | None = None
-
-
-def of_variants(drawn: Iterable[str]) -> Series:
-    """The variants that are drawn, in the colours of their strategies."""
-    names = ordered_variants(drawn)
-    return Series("variant", names, palette.looks(names))
 
 
 def lines(
@@ -125,83 +113,83 @@ def lines(
 ) -> Chart:
     """Draw a line for each value of a series; several parts become small charts with their labels.
 
-    Coinciding points are dodged, so that all stay visible. An interval that leaves the range ends in an arrow.
+    Points stand at their true x. Of points that coincide, the first in the legend is the largest and lies below the
+    others, so that each has a visible rim; their intervals stand side by side, a few px apart. Names along x have no
+    true x: their points are dodged. A point of which rounds diverged is hollow, and no line joins it. An interval that
+    leaves the range ends in an arrow. The legend shows and hides series; there are bands for up to `SHOWN` of them.
+
     The optional column `line` groups rows into lines; the optional column `dash` distinguishes platforms by dashes.
     describe: text for screen readers; behind: layers in the background; tooltip_columns: in addition to `COLUMNS`.
     """
     small = len(parts) > 1
-    colour, shape = looks(series, _legend(series.names, small) if series.names != [""] else None)
     rows = pd.concat([part for _, part in parts])
-    columns = [*dict.fromkeys((*COLUMNS, *(tooltip_columns or [along.column])))]
-    kept = [*dict.fromkeys((*columns, series.column, *(name for name in ("line", "dash") if name in rows)))]
+    colour, shape = looks(series, legend_of(series.names, small) if series.names != [""] else None)
+    others = tooltip_columns or [along.column]
+    kept = [*dict.fromkeys((*COLUMNS, *others, series.column, *(name for name in ("line", "dash") if name in rows)))]
     size = 70 if len(along.ticks.values) <= 8 else 35
+    shares = "unit" in rows and bool((rows["unit"] == "fraction").all())
+    told = [*dict.fromkeys((*columns_of(rows), *others))]
+    tips = tooltip(told, y["title"].removesuffix(LOG), shares=shares)
     x, layers = along.axis, []
     for _, part in parts:
         drawn = part[part["estimate"].notna()]
-        data = drawn[kept].assign(x=along.ticks.dodge(drawn[along.column], drawn[series.column], series.names))
+        data = drawn[kept].assign(**place_points(drawn, series, along, shown, size))
         bars = clip_bars(data[data["low"].notna() & ~is_never_seen(drawn)], shown)
-        shares = "unit" in drawn and bool((drawn["unit"] == "fraction").all())
-        tips = tooltip(columns, y["title"].removesuffix(LOG), shares=shares)
-        points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tips)
+        whole, survivors = data[data["diverged"].isna()], data[data["diverged"].notna()]
+        points = Layer(whole).encode(x=x, y=y, color=colour, shape=shape, size=POINT_SIZE, tooltip=tips)
+        hollow = points.properties(data=survivors).encode(tooltip=[*tips, DIVERGENCE])
+        joined = along.joined and len(whole)
         layers.append(
             [
-                *(oversubscribed(part, along.ticks, shown) if along.column == "threads" else []),
+                *(oversubscribed(part, along.ticks) if along.column == "threads" else []),
                 *behind,
-                *(_joined(data, bars, x, y, colour, rows) if along.joined else []),
-                *error_bars(Layer().encode(x=x, color=colour), bars),
-                hit_areas(points),  # below the points: where two are close, the tooltip is that of the visible one
-                *points_of(points, data, rows, size),
+                *(_joined(whole, bars[bars["diverged"].isna()], x, y, colour, series, rows) if joined else []),
+                *error_bars(Layer().encode(x=x, color=colour), bars, offset=BESIDE),
+                *(hit_areas(layer) for layer in (points, hollow) if len(layer.data)),  # below the points: where two
+                *points_of(points, whole, rows, size),  # are close, the tooltip is that of the visible one
+                *points_of(hollow, survivors, rows, size, hollow=True),
             ]
         )
-    return in_parts(describe, [label for label, _ in parts], layers)
+    choice = choice_of(series, len(parts))
+    if choice:
+        layers = [choosable(layer, series, part) for part, layer in enumerate(layers)]
+    return in_parts(describe, [label for label, _ in parts], layers, choice)
 
 
-def in_parts(describe: str, labels: Sequence[str], layers: Sequence[Sequence[alt.Chart]]) -> Chart:
-    """Combine the layers of each part: one chart for a single part, else small charts below their labels."""
-    if len(layers) == 1:
-        return layered(describe, *layers[0])
-    charts = [
-        Layered(
-            layer=[without_default_tooltip(layer) for layer in part_layers],
-            title=alt.TitleParams(
-                textwrap.wrap(label, SMALL_WIDTH // LETTER), anchor="start", fontSize=12, fontWeight="normal"
-            ),
-            width=SMALL_WIDTH,
-            height=SMALL_HEIGHT,
-        )
-        for label, part_layers in zip(labels, layers, strict=True)
-    ]
-    return alt.ConcatChart(concat=charts, columns=IN_A_ROW, description=describe)
+def place_points(drawn: pd.DataFrame, series: Series, along: Along, shown: Range, size: int) -> dict[str, Any]:
+    """The columns that place the points of a part: `x`, `size` in px², `beside`, `nth` and `diverged`.
+
+    beside: px from a point to its interval. nth: how many names before that of the point have its colour; from 4 on, it
+    starts again at 0. diverged: how many of its rounds diverged, in words; None if none did.
+    """
+    names = [name for name in series.names if name in set(drawn[series.column])]
+    at = drawn[series.column].map({name: place for place, name in enumerate(names)})
+    most = min(len(series.names), SHOWN)
+    step = min(BAR_STEP, BAR_SPREAD / max(most - 1, 1)) if along.joined else 0
+    values, x = drawn[along.column], drawn[along.column]
+    if not along.joined:
+        x = pd.Series(along.ticks.dodge(values, drawn[series.column], names), index=drawn.index, dtype=float)
+    heights, ends = (np.log(it) if shown.log else it for it in (drawn["estimate"], np.array([shown.low, shown.high])))
+    places = pd.DataFrame({"x": x, "height": (heights / np.ptp(ends) / COINCIDE).round(), "at": at})
+    above = places.sort_values("at", kind="stable").groupby(["x", "height"]).cumcount(ascending=False)
+    return {
+        "x": x,
+        "size": size + RIM * above.reindex(drawn.index).clip(upper=RIMS),
+        "beside": (drawn[series.column].map(series.places) - (most - 1) / 2) * step,
+        "nth": drawn[series.column].map(series.nth),
+        "diverged": drawn["results"].map(words_of_divergence),
+    }
 
 
-def layered(describe: str, *layers: alt.Chart, height: int = HEIGHT) -> alt.LayerChart:
-    """Combine layers into one chart; `describe` is the text for screen readers."""
-    drawn = [without_default_tooltip(layer) for layer in layers]
-    return Layered(layer=drawn, description=describe, width=WIDTH, height=height)
+def along_factor(column: str, values: Iterable[float], log: bool | None = None) -> Along:
+    """The x dimension of a numeric factor; log: force a log or a linear scale."""
+    ticks = Ticks(values, log)
+    return Along(column, ticks, numbers_axis(title_of_axis(column), ticks))
 
 
-def without_default_tooltip(layer: alt.Chart) -> alt.Chart:
-    """The layer, without the tooltip that a page gives to marks that have none: the raw values of the mark's data."""
-    if layer.encoding is not alt.Undefined and layer.encoding.tooltip is not alt.Undefined:
-        return layer
-    silent: alt.Chart = layer.copy(deep=False)
-    mark = {"type": layer.mark} if isinstance(layer.mark, str) else layer.mark.to_dict()
-    silent.mark = alt.MarkDef(**{**mark, "tooltip": None})
-    return silent
-
-
-def hit_areas(points: alt.Chart) -> alt.Chart:
-    """Invisible circles around points, which show their tooltips; `points` has the positions and the tooltip."""
-    encoding = points.encoding
-    layer: alt.Chart = Layer(points.data).mark_circle(size=HIT, opacity=0, aria=False)
-    circles: alt.Chart = layer.encode(x=encoding.x, y=encoding.y, tooltip=encoding.tooltip)
-    return circles
-
-
-def along_threads(threads: Iterable[int]) -> Along:
-    """The x dimension of worker threads."""
-    ticks = Ticks(threads)
-    return Along("threads", ticks, numbers_axis("Worker threads", ticks))
+def title_of_axis(column: str) -> str:
+    """The title of the axis of a factor."""
+    return AXES.get(column, name_of(column).capitalize())
 
 
 def numbers_axis(title: str, ticks: Ticks) -> alt.X:
@@ -224,11 +212,10 @@ def values_axis(title: str, tick_format: str, shown: Range) -> alt.Y:
     )
 
 
-def oversubscribed(summary: pd.DataFrame, ticks: Ticks, shown: Range | None = None) -> list[alt.Chart]:
-    """The shaded, labelled region of more workers than hardware threads; no layers if there is none.
+def oversubscribed(summary: pd.DataFrame, ticks: Ticks) -> list[alt.Chart]:
+    """The shaded region of more workers than hardware threads, labelled above the chart; no layers if there is none.
 
-    There is also none if platforms differ in their hardware threads. The label is at the top, or at the bottom if the
-    points of the region lie above the middle of the range.
+    There is also none if platforms differ in their hardware threads.
     """
     over = summary[summary["oversubscribed"].fillna(False)]
     if over.empty or summary["hardware_threads"].nunique(dropna=False) > 1:
@@ -236,21 +223,18 @@ def oversubscribed(summary: pd.DataFrame, ticks: Ticks, shown: Range | None = No
     hardware, first = int(over["hardware_threads"].iloc[0]), int(over["threads"].min())
     left, right = ticks.scale().domain
     start = max(left, ticks.between(hardware, first))
-    middle = shown and ((shown.low * shown.high) ** 0.5 if shown.log else (shown.low + shown.high) / 2)
-    below = middle is not None and bool(over["estimate"].mean() > middle)
     region = Layer(pd.DataFrame({"x": [start], "end": [right]}))
     label = region.mark_text(
-        text=["oversubscribed:", f"more than {hardware} hardware threads"],
+        text=f"oversubscribed: more than {hardware} hardware threads",
         align="right",
-        baseline="bottom" if below else "top",
-        dx=-5,
-        dy=-5 - LINE if below else 5,  # the baseline is that of the first of two lines
+        baseline="bottom",
+        dy=-4,
         fontSize=11,
         color=palette.NEUTRAL,
     )
     return [
         region.mark_rect(color=palette.NEUTRAL, opacity=0.15).encode(x=alt.X("x:Q"), x2=alt.X2("end:Q")),
-        label.encode(x=alt.X("end:Q"), y=BOTTOM if below else TOP),
+        label.encode(x=alt.X("end:Q"), y=TOP),
     ]
 
 
@@ -286,53 +270,77 @@ def clip_bars(bounded: pd.DataFrame, shown: Range) -> pd.DataFrame:
     return bounded.assign(bar_low=bounded["low"].clip(shown.low), bar_high=bounded["high"].clip(upper=shown.high))
 
 
-def error_bars(layer: alt.Chart, bars: pd.DataFrame, extent: Extent = UPRIGHT) -> list[alt.Chart]:
+def error_bars(
+    layer: alt.Chart, bars: pd.DataFrame, extent: Extent = UPRIGHT, offset: Mapping[str, Any] = MappingProxyType({})
+) -> list[alt.Chart]:
     """Draw the intervals of `clip_bars`: a rule with a cap at each end, or an arrow where the interval is cut.
 
-    layer: has the other position and the colour, but no data. Vega-Lite's `errorbar` would cap a cut end too.
+    layer: has the other position and the colour, but no data. offset: the property of marks that moves them sideways.
+    Vega-Lite's `errorbar` would cap a cut end too.
     """
-    rule = layer.properties(data=bars).mark_rule(strokeWidth=1.5).encode(extent.low, extent.to_high)
+    rule = layer.properties(data=bars).mark_rule(strokeWidth=1.5, **offset).encode(extent.low, extent.to_high)
     caps, arrows = [], []
     cuts = (bars["bar_low"] > bars["low"], bars["bar_high"] < bars["high"])
     ends = zip(cuts, extent.estimated, (extent.low, extent.high), extent.arrows, strict=True)
     for cut, estimated, drawn, shape in ends:
-        caps.append(layer.properties(data=bars[~cut]).mark_tick(thickness=1.5, **extent.cap).encode(estimated))
+        caps.append(
+            layer.properties(data=bars[~cut]).mark_tick(thickness=1.5, **extent.cap, **offset).encode(estimated)
+        )
         if cut.any():
             cut_ends = layer.properties(data=bars[cut]).encode(drawn)
-            arrows.append(cut_ends.mark_point(shape=shape, filled=True, size=ARROW, opacity=1))
+            arrows.append(cut_ends.mark_point(shape=shape, filled=True, size=ARROW, opacity=1, **offset))
     return [rule, *caps, *arrows]
 
 
 def _joined(
-    data: pd.DataFrame, bars: pd.DataFrame, x: alt.X, y: alt.Y, colour: alt.Color, everything: pd.DataFrame
+    data: pd.DataFrame,
+    bars: pd.DataFrame,
+    x: alt.X,
+    y: alt.Y,
+    colour: alt.Color,
+    series: Series,
+    everything: pd.DataFrame,
 ) -> list[alt.Chart]:
-    """A band and a line through the points of each line."""
+    """A band, if series are few, and a line through the points of each line.
+
+    Dashes tell platforms apart, or series of one colour.
+    """
     detail = alt.Detail("line:N") if "line" in data else alt.Undefined
-    band = Layer(bars).mark_area(opacity=BAND, clip=True)
-    layers = [band.encode(UPRIGHT.low, UPRIGHT.to_high, x=x, color=colour, detail=detail)]
+    layers = []
+    if len(series.names) <= SHOWN:
+        band = Layer(bars).mark_area(opacity=BAND, clip=True)
+        layers.append(band.encode(UPRIGHT.low, UPRIGHT.to_high, x=x, color=colour, detail=detail))
     platforms = list(dict.fromkeys(everything["dash"])) if "dash" in everything else []
+    dashes = _dashes_of_platforms(platforms) if len(platforms) > 1 else OF_ONE_COLOUR
     for kind, rows in data.groupby("evidence", sort=False):
         line = Layer(rows).encode(x=x, y=y, color=colour, detail=detail)
-        if len(platforms) > 1:
-            dashes = alt.Scale(domain=platforms, range=list(DASHES[: len(platforms)]))
-            legend = alt.Legend(
-                title=None,
-                orient="top",
-                direction="vertical",
-                symbolType="stroke",
-                labelLimit=PLATFORM,
-                labelExpr=wrapped_label_expr(platforms, PLATFORM),
-            )
-            line = line.encode(strokeDash=alt.StrokeDash("dash:N", scale=dashes, legend=legend))
-        dash = SIMULATED if kind == "simulated" and len(platforms) < 2 else alt.Undefined
-        layers.append(line.mark_line(strokeWidth=1.5, opacity=0.8, strokeDash=dash))
+        if kind == "simulated" and len(platforms) < 2:
+            layers.append(line.mark_line(strokeWidth=1.5, opacity=0.8, strokeDash=SIMULATED))
+        else:
+            layers.append(line.encode(strokeDash=dashes).mark_line(strokeWidth=1.5, opacity=0.8))
     return layers
 
 
-def points_of(points: alt.Chart, data: pd.DataFrame, everything: pd.DataFrame, size: int) -> list[alt.Chart]:
+def _dashes_of_platforms(platforms: Sequence[str]) -> alt.StrokeDash:
+    legend = alt.Legend(
+        title=None,
+        orient="top",
+        direction="vertical",
+        symbolType="stroke",
+        labelLimit=PLATFORM,
+        labelExpr=wrapped_label_expr(platforms, PLATFORM),
+    )
+    scale = alt.Scale(domain=list(platforms), range=[list(dash) for dash in DASHES[: len(platforms)]])
+    return alt.StrokeDash("dash:N", scale=scale, legend=legend)
+
+
+def points_of(
+    points: alt.Chart, data: pd.DataFrame, everything: pd.DataFrame, size: int, *, hollow: bool = False
+) -> list[alt.Chart]:
     """Draw the points in the style of their kind of evidence, with a legend unless everything is measured.
 
-    points: the encoded layer; everything: the rows of all parts of the chart.
+    points: the encoded layer; everything: the rows of all parts of the chart; size: in px², unless they encode it;
+    hollow: whatever their evidence.
     """
     kinds = [kind for kind in KINDS if kind in set(everything.loc[everything["estimate"].notna(), "evidence"])]
     if kinds != ["measured"]:
@@ -346,79 +354,7 @@ def points_of(points: alt.Chart, data: pd.DataFrame, everything: pd.DataFrame, s
     return [
         (crosses if kind == "published" else points)
         .properties(data=points_of_kind)
-        .mark_point(size=size, **KINDS[kind])
+        .mark_point(size=size, **{**KINDS[kind], **({"filled": False} if hollow else {})})
         for kind in kinds
         if len(points_of_kind := data[data["evidence"] == kind])
     ]
-
-
-def tooltip(columns: Sequence[str], measure: str = "estimate", *, shares: bool = False) -> list[alt.Tooltip]:
-    """A tooltip of these columns, in words.
-
-    measure: the title of the estimate, with its unit; shares: the numbers are fractions, shown as percentages.
-    """
-    form = ".4~p" if shares else ".4~g"
-    titles = {name: HEADINGS.get(name, name.replace("_", " ")) for name in columns} | {"estimate": measure}
-    shown = [name for name in columns if name != "strategy" or "variant" not in columns]  # a variant names its strategy
-    return [alt.Tooltip(name, title=titles[name], format=form if name in NUMBERS else alt.Undefined) for name in shown]
-
-
-def looks(series: Series, legend: alt.Legend | None) -> tuple[alt.Color, alt.Shape]:
-    """The colour and shape channels of a series, with a shared legend or none."""
-    colours = alt.Scale(domain=series.names, range=[look.colour for look in series.looks])
-    shapes = alt.Scale(domain=series.names, range=[look.shape for look in series.looks])
-    field = f"{series.column}:N"
-    return alt.Color(field, scale=colours, legend=legend), alt.Shape(field, scale=shapes, legend=legend)
-
-
-def _legend(names: Sequence[str], small: bool) -> alt.Legend:
-    """The legend of the names; `small`: shared by several small charts."""
-    width = IN_A_ROW * SMALL_WIDTH
-    room = ENTRY + LETTER * max_line_length(names, width)
-    return alt.Legend(
-        title=None,
-        orient="bottom",
-        direction="horizontal",
-        columns=max(1, width // room)
-        if small
-        else alt.ExprRef(f"max(1, min(width > 480 ? 6 : 3, floor(width / {room})))"),
-        labelLimit=width if small else alt.ExprRef("width - 24"),
-        labelExpr=wrapped_label_expr(names, width, None if small else PHONE),
-        symbolOpacity=1,
-    )
-
-
-class Layer(alt.Chart):
-    """An immutable layer: shallow copies avoid the five deep copies that Altair makes."""
-
-    def __deepcopy__(self, _memo: object = None) -> Self:
-        return self.copy(deep=False)
-
-
-class Layered(alt.LayerChart):
-    """A layered chart that is copied as `Layer` is."""
-
-    def __deepcopy__(self, _memo: object = None) -> Self:
-        return self.copy(deep=False)
-
-
-def rows_of(data: Any) -> dict[str, list[dict[str, Any]]]:
-    """Convert a data frame of any size to the values of a chart; missing and non-finite numbers become None."""
-    names, columns = list(data.columns), [list(_cells(data[name])) for name in data.columns]
-    return {"values": [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]}
-
-
-def _cells(column: pd.Series) -> Iterator[Any]:
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iub":
-        yield from column.to_numpy().tolist()
-    elif isinstance(column.dtype, np.dtype) and column.dtype.kind == "f":
-        yield from (value if math.isfinite(value) else None for value in column.to_numpy().tolist())
-    else:
-        values = column.to_numpy(dtype=object).tolist()
-        for value, unknown in zip(values, column.isna().to_numpy().tolist(), strict=True):
-            yield None if unknown else value.item() if isinstance(value, np.generic) else value
-
-
-# Registered for all threads of the process: summaries are small, and a page draws a dozen of them.
-alt.data_transformers.register("rows_of", rows_of)
-alt.data_transformers.enable("rows_of")

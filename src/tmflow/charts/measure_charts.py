@@ -16,29 +16,27 @@ import pandas as pd
 from tmflow.analysis import summaries
 from tmflow.analysis.noise import Noise
 from tmflow.analysis.run_table import numbered
+from tmflow.analysis.variants import name_of
 from tmflow.base.text import several, workers
 from tmflow.charts import palette
 from tmflow.charts.axes import PHONE, Range, Ticks, value_range, wrapped_label_expr
-from tmflow.charts.captions import STACKED, Caption, dated
+from tmflow.charts.captions import DOTS_AND_BARS, STACKED, Caption, dated, hidden_sentence
 from tmflow.charts.dot_plots import draw_shares
-from tmflow.charts.layout import split_facets
+from tmflow.charts.layers import Chart, Layer, in_parts, layered
+from tmflow.charts.layout import split_facets, varied_factor
 from tmflow.charts.marks import (
     Along,
-    Chart,
-    Layer,
     Published,
-    along_threads,
+    along_factor,
     clip_bars,
     error_bars,
-    in_parts,
-    layered,
     lines,
-    of_variants,
     oversubscribed,
     published_marks,
-    tooltip,
     values_axis,
 )
+from tmflow.charts.series import of_variants
+from tmflow.charts.tooltips import tooltip
 
 TITLES = {
     "speedup": f"Speedup over {summaries.BASELINES['same'].replace('the same configuration', 'the same strategy')}",
@@ -58,7 +56,6 @@ BEHIND = "Updates by others between reading and applying"
 BAR, BARS = 0.7, 8  # width of a bar as a share of the gap between ticks; with fewer than `BARS` bars it shrinks
 CAUSE = 400  # px: width of the name of a cause in a legend
 WORDS = "replace(datum.label, /_/g, ' ')"
-ABOVE = 1.12  # factor on the axis: room above the highest bar for the label of the shaded region
 BAR_COLUMNS = (
     "variant", "threads", "cause", "estimate", "low", "high", "rounds", "results", "disturbed_rounds", "evidence"
 )  # fmt: skip
@@ -67,15 +64,16 @@ BAR_COLUMNS = (
 def draw(summary: pd.DataFrame, published: Sequence[Published] = ()) -> Chart:
     """Draw a panel: shares as a dot plot, aborts as stacked bars by cause, any other measure as lines.
 
-    The x axis has the threads, the steps of a training curve, or the ranges of staleness. Many variants are drawn in
-    facets (see `split_facets`). A chart of lines over threads marks the published numbers that lie within its axes.
+    The x axis has the factor that the panel varies (see `varied_factor`), the steps of a training curve, or the ranges
+    of staleness. Many variants are drawn in facets (see `split_facets`). A chart of lines over threads marks the
+    published numbers that lie within its axes.
     """
     measure, shown = summary["measure"].iloc[0], value_range(summary)
     if measure in ("lost", "torn"):
         return draw_shares(summary, title_of(summary))
     if measure in STACKED:
         describe = "Share of attempts that aborted against worker threads, stacked by cause"
-        return stacked([("", summary)], palette.CAUSES, describe, along_threads(summary["threads"]), shown)
+        return stacked([("", summary)], palette.CAUSES, describe, along_factor("threads", summary["threads"]), shown)
     columns: tuple[str, ...] = ()
     if measure == "accuracy_curve":
         along, against = steps(summary), "steps"
@@ -83,14 +81,31 @@ def draw(summary: pd.DataFrame, published: Sequence[Published] = ()) -> Chart:
         summary = place_ranges(summary, ["variant"])
         along, against, columns = ranges(summary), "staleness", ("staleness", "up_to")
     else:
-        along, against = along_threads(summary["threads"]), "worker threads"
+        x = varied_factor(summary)
+        along, against = along_factor(x, summary[x]), "worker threads" if x == "threads" else name_of(x)
     parts = split_facets(summary)
-    drawn = pd.concat([part.loc[part["estimate"].notna(), "variant"] for _, part in parts])
+    drawn = _variants_of(parts)
     describe, y = f"{title_of(summary)} against {against}", values(summary, shown)
     behind = references(summary, along, shown)
     if along.column == "threads":
         behind += published_marks(published, along.ticks, shown)
     return lines(parts, of_variants(drawn), describe, along, y, shown, behind, columns)
+
+
+def notes(summary: pd.DataFrame) -> list[str]:
+    """What the chart of a panel hides at first, and that its workers are oversubscribed if no shade says so."""
+    if summary["measure"].iloc[0] in DOTS_AND_BARS:
+        return []
+    series = of_variants(_variants_of(split_facets(summary)))
+    over = summary.loc[summary["estimate"].notna(), "oversubscribed"].fillna(False).astype(bool)
+    shaded = "iteration" not in summary and "staleness" not in summary and varied_factor(summary) == "threads"
+    oversubscribed = [] if shaded or not over.all() else ["Oversubscribed: more workers than hardware threads."]
+    return [*hidden_sentence(series.names, series.hidden), *oversubscribed]
+
+
+def _variants_of(parts: Sequence[tuple[str, pd.DataFrame]]) -> pd.Series:
+    """The variants with something to draw, by their names in the parts."""
+    return pd.concat([part[part["estimate"].notna()] for _, part in parts])["variant"]
 
 
 def values(summary: pd.DataFrame, shown: Range) -> alt.Y:
@@ -185,7 +200,7 @@ def stacked(
     scale = alt.Scale(domain=causes, range=[colours[cause] for cause in causes])
     legend = alt.Legend(
         title=None,
-        orient="bottom",
+        orient="top",
         direction="horizontal",
         columns=1 if max(map(len, causes), default=0) > 20 else 0,
         labelLimit=CAUSE,
@@ -217,7 +232,7 @@ def _bars(
         "bottom:Q",
         title="Attempts that aborted",
         axis=alt.Axis(format="~%", tickCount=6),
-        scale=alt.Scale(domain=[0, shown.high * (ABOVE if over else 1)], nice=False),
+        scale=alt.Scale(domain=[0, shown.high], nice=False),
     )
     totals = estimated[(estimated["cause"] == summaries.ANY) & estimated["low"].notna()]
     spread = clip_bars(totals[columns].assign(x=totals[along.column]), shown)

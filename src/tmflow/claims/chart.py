@@ -12,7 +12,8 @@ from tmflow.base.text import from_to, several
 from tmflow.charts import palette
 from tmflow.charts.captions import EVIDENCE, Caption, dated
 from tmflow.charts.figures import Figure
-from tmflow.charts.marks import Layer, layered, tooltip
+from tmflow.charts.layers import Layer, layered
+from tmflow.charts.tooltips import tooltip
 from tmflow.claims.origins import Judged
 from tmflow.claims.verdict import Finding, Number, n_disturbed
 

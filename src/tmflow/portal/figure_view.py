@@ -11,10 +11,10 @@ import pandas as pd
 import streamlit as st
 
 from tmflow.base.text import markdown
-from tmflow.charts.axes import LETTER, max_line_length, wrapped_label_expr
 from tmflow.charts.figures import Figure, drawable, figure_of, gaps_of, slug, stem
-from tmflow.charts.marks import ENTRY, Published
+from tmflow.charts.marks import Published
 from tmflow.charts.measure_charts import WORDS
+from tmflow.charts.series import CHOICE, page_legend
 from tmflow.portal.links import download
 
 KEPT = 64  # cached figures, about 0.3 MB each
@@ -22,10 +22,9 @@ AT_ONCE = 24  # rows of a table that fit without scrolling
 WIDEST = 300  # px: widest column of names
 LABELS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "vl.json": "Vega-Lite"}
 FORMS = {"1": "%.3f", "us": "%.1f", "fraction": "%.4f"}
-WIDTH = 410  # px: three in a row on a wide screen; on a phone, the available width
-LEGEND = 270  # px: width of a legend next to the axis, which fits on a phone
+THREE_IN_A_ROW = (3, 5, 6)  # numbers of small charts of which rows of two would leave more blank
 FIT = {"type": "fit-x", "contains": "padding"}  # a legend does not reduce the height of its chart
-CHANNELS = ("color", "shape", "opacity", "strokeDash")  # that may have a legend
+OF_SERIES = ("color", "shape")  # the channels with the legend of a chart's series
 UNITS = {"1": "", "us": " (µs)", "fraction": " (fraction)"}
 
 Spec = dict[str, Any]
@@ -143,9 +142,7 @@ def show_chart(name: str, figure: Figure) -> None:
     """Show a figure without the table of its numbers; `name` is the name of its files."""
     st.subheader(markdown(figure.caption.title))
     if "concat" in figure.drawn:
-        with st.container(horizontal=True):
-            for part in split_parts(figure.drawn):
-                st.vega_lite_chart(part, width=WIDTH)
+        _show_parts(name, figure)
     else:
         st.vega_lite_chart({**figure.drawn, "autosize": FIT}, width="stretch")
     show_caption(name, figure)
@@ -166,33 +163,78 @@ def show_caption(name: str, figure: Figure) -> None:
             download(label, partial(figure.file, extension), file, key=file)
 
 
-def split_parts(chart: Mapping[str, Any]) -> list[Spec]:
-    """Split a concatenated Vega-Lite chart into separate charts; the last has the shared legend.
+@st.fragment
+def _show_parts(name: str, figure: Figure) -> None:
+    """Show the legend of a concatenated chart and, below it, its parts; a click on a name shows or hides its series.
 
-    A legend at the top, which is one line, stays in every chart, so that the charts of a row are aligned.
+    The parts are charts of their own, so that a phone shows them one below the other: the choice in the legend passes
+    through the session. An empty choice is the initial one.
     """
-    *others, last = deepcopy(chart["concat"])
-    for part in others:
-        for channel in _with_legend(part):
-            if channel["legend"].get("orient") != "top":
-                channel["legend"] = None
-    for channel in _with_legend(last):
-        entries = [str(name) for name in channel["scale"]["domain"]]
-        room = LEGEND - ENTRY
-        columns = max(1, LEGEND // (ENTRY + LETTER * max_line_length(entries, room)))
-        channel["legend"] |= {"columns": columns, "labelLimit": room}
-        if max(map(len, entries), default=0) * LETTER > room:
-            words = WORDS if channel["field"] == "cause" else "datum.label"
-            channel["legend"]["labelExpr"] = wrapped_label_expr(entries, room, words=words)
-    shared = {name: value for name, value in chart.items() if name not in ("concat", "columns", "datasets")}
+    legend, parts = split_parts(figure.drawn)
+    chosen: list[Spec] = []
+    if "params" in legend:
+        state = st.vega_lite_chart(legend, width="stretch", key=f"{name}.legend", on_select="rerun")
+        chosen = state["selection"].get(CHOICE, [])
+    else:
+        st.vega_lite_chart(legend, width="stretch")
+    if chosen:
+        parts = [part | {"params": [{**param, "value": chosen} for param in part["params"]]} for part in parts]
+    in_a_row = 3 if len(parts) in THREE_IN_A_ROW else 2
+    for first in range(0, len(parts), in_a_row):
+        row = parts[first : first + in_a_row]
+        for column, part in zip(st.columns(in_a_row), row, strict=False):  # a phone shows columns below each other
+            column.vega_lite_chart(part, width="stretch")
+
+
+def split_parts(chart: Mapping[str, Any]) -> tuple[Spec, list[Spec]]:
+    """Split a concatenated Vega-Lite chart: a chart that is only the legend of all parts, and a chart for each part.
+
+    Legends of kinds of evidence and of platforms, which are one line, stay in every part.
+    """
+    whole = deepcopy(chart)
+    shared = {name: value for name, value in whole.items() if name not in ("concat", "columns", "datasets", "params")}
     shared["autosize"] = FIT
-    parts = []
-    for part in (*others, last):
-        names = {layer["data"]["name"] for layer in (part, *part["layer"]) if "data" in layer}
-        parts.append({**shared, **part, "datasets": {name: chart["datasets"][name] for name in names}})
-    return parts
+    params = whole.get("params", [])
+    parts, channels = [], {}
+    for part in whole["concat"]:
+        for encoding in (layer["encoding"] for layer in part["layer"]):
+            for channel in OF_SERIES:
+                if "scale" in encoding.get(channel, {}):
+                    channels[channel] = deepcopy(encoding[channel])
+                    encoding[channel]["legend"] = None
+        data = {layer["data"]["name"] for layer in (part, *part["layer"]) if "data" in layer}
+        views = {layer.get("name") for layer in part["layer"]}
+        of_part = [{**param, "views": [view for view in param["views"] if view in views]} for param in params]
+        parts.append(
+            {
+                **shared,
+                **part,
+                "datasets": {name: chart["datasets"][name] for name in data},
+                **({"params": of_part} if params else {}),
+            }
+        )
+    return {**shared, **_legend(channels, params)}, parts
 
 
-def _with_legend(part: Mapping[str, Any]) -> list[Spec]:
-    channels = [layer["encoding"][name] for layer in part["layer"] for name in CHANNELS if name in layer["encoding"]]
-    return [channel for channel in channels if isinstance(channel.get("legend"), dict)]
+def _legend(channels: Mapping[str, Spec], params: Sequence[Spec]) -> Spec:
+    """A chart without marks that has the legend of these channels, as wide as the page, and holds the choice in it."""
+    color = channels["color"]
+    names = [str(name) for name in color["scale"]["domain"]] if color["legend"] else []
+    words = WORDS if color["field"] == "cause" else "datum.label"
+    across = page_legend(names, words).to_dict() | {"symbolStrokeWidth": 0}
+    encoding = {name: {**channel, "legend": across} for name, channel in channels.items() if names}
+    return {
+        "data": {"values": [{color["field"]: name} for name in names]},
+        "mark": {"type": "point" if "shape" in channels else "square", "filled": True, "opacity": 0, "tooltip": None},
+        "encoding": encoding,
+        "height": 1,
+        "padding": {"left": 5, "right": 5, "top": 0, "bottom": 0},
+        "view": {"stroke": None},
+        **({"params": [_without_views(param) for param in params]} if params else {}),
+    }
+
+
+def _without_views(param: Spec) -> Spec:
+    """The parameter for a chart with a single view. Nothing clears it: an empty choice would be the initial one."""
+    rest = {name: value for name, value in param.items() if name != "views"}
+    return {**rest, "select": {**rest["select"], "clear": False}}

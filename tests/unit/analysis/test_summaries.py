@@ -220,7 +220,7 @@ def test_an_unknown_baseline_is_bad_input() -> None:
 def test_panels_name_what_tells_them_apart() -> None:
     summary = summaries.accuracy(pd.concat([grid(), grid(batch=1), grid(batch=1, matrix=100)]))
     parts = dict(panels(summary))
-    assert list(parts) == ["batch 100, matrix 784", "batch 1, matrix 784", "batch 1, matrix 100"]
+    assert list(parts) == ["batch 1, matrix 100", "batch 1, matrix 784", "batch 100, matrix 784"]
     assert [label for label, _ in panels(summaries.accuracy(grid()))] == [""]
 
 

@@ -9,12 +9,16 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from tests.support.drawn import marks, points, text
-from tests.support.frames import grid
+from tests.support.drawn import layers, marks, points, text
+from tests.support.frames import ended, grid
 from tmflow.analysis import summaries
-from tmflow.analysis.variants import ordered_variants, panels
-from tmflow.charts import captions, measure_charts, palette
+from tmflow.analysis.variants import STRATEGIES, ordered_variants, panels
+from tmflow.charts import captions, explore, measure_charts, palette
 from tmflow.charts.axes import Ticks, value_range
+from tmflow.charts.figures import figures_of
+from tmflow.charts.layout import Layout, default
+from tmflow.charts.series import of_variants
+from tmflow.charts.tooltips import words_of_divergence
 
 FIVE = ("tf_lock", "tf_nolock", "lock", "nolock", "htm")
 
@@ -38,13 +42,140 @@ def test_points_are_the_rows_of_the_summary(
     pd.testing.assert_frame_equal(drawn.astype({"low": float, "high": float}), expected, check_dtype=False)
 
 
-def test_equal_points_of_different_strategies_stay_apart() -> None:
-    drawn = points(measure_charts.draw(summaries.accuracy(grid(FIVE, (1, 2, 4, 8)))))
+def test_points_stand_at_their_true_x_and_equal_ones_have_a_visible_rim() -> None:
+    chart = measure_charts.draw(summaries.accuracy(grid(FIVE, (1, 2, 4, 8))))
+    drawn = points(chart)
     assert drawn.groupby("threads")["estimate"].nunique().eq(1).all()  # they do coincide
+    assert drawn["x"].tolist() == drawn["threads"].tolist()
+    for _, equal in drawn.groupby("x", sort=False):
+        assert equal["strategy"].tolist() == list(FIVE)  # drawn in this order
+        assert equal["size"].is_monotonic_decreasing
+        assert equal["size"].is_unique
+        assert equal["beside"].tolist() == [-8, -4, 0, 4, 8]  # px from a point to its interval
+    bars = marks(chart, "rule")[0]
+    assert bars["mark"]["xOffset"] == {"expr": "datum.beside"}
+
+
+def test_points_that_differ_have_the_same_size() -> None:
+    drawn = points(measure_charts.draw(summaries.step_time(grid(FIVE, (1, 2, 4, 8)))))
+    assert drawn.groupby("threads")["size"].max().gt(70).any()
+    runs = grid(FIVE, (1, 2, 4, 8))
+    runs["loop_s"] *= runs["strategy"].map({name: place + 1 for place, name in enumerate(FIVE)})
+    drawn = points(measure_charts.draw(summaries.step_time(runs)))
+    assert set(drawn.loc[drawn["threads"] == 1, "size"]) == {70}
+
+
+def test_names_along_x_are_dodged() -> None:
+    summary = summaries.accuracy(grid(FIVE, (1, 2)))
+    drawn = points(explore.figure(summary, Layout("threads", "variant"), "1").chart)
+    assert set(drawn["x"]) == {1, 2}
+    drawn = points(explore.figure(summary, Layout("variant", "threads"), "1").chart)
     assert not drawn.duplicated(["x", "estimate"]).any()
-    # and each stays closer to its number of threads than to any other
-    nearest = [min((1, 2, 4, 8), key=lambda t: abs(t - x)) for x in drawn["x"]]
-    assert nearest == drawn["threads"].tolist()
+
+
+def test_a_point_of_which_rounds_diverged_is_hollow_unconnected_and_says_so() -> None:
+    runs = grid(("lock", "nolock"), (1, 2, 4))
+    ended(
+        runs,
+        (runs["strategy"] == "nolock") & (runs["threads"] == 2) & (runs["round"] > 1),
+        "failed",
+        "Diverged: NaN in W",
+    )
+    summary = summaries.accuracy(runs)
+    chart = measure_charts.draw(summary)
+    whole, hollow = marks(chart, "point")
+    assert whole["mark"]["filled"]
+    assert not hollow["mark"]["filled"]
+    assert [(row["strategy"], row["threads"], row["diverged"]) for row in hollow["rows"]] == [
+        ("nolock", 2, "5 of 6 diverged")
+    ]
+    assert "diverged" in {entry["field"] for entry in hollow["encoding"]["tooltip"]}
+    assert "diverged" not in {entry["field"] for entry in whole["encoding"]["tooltip"]}
+    (line,) = marks(chart, "line")
+    assert ("nolock", 2) not in {(row["strategy"], row["threads"]) for row in line["rows"]}
+    assert len(line["rows"]) == 5
+    assert "hollow and not joined: some of its rounds diverged" in captions.caption(summary, "1").text
+    assert "hollow" not in captions.caption(summaries.accuracy(grid()), "1").text
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        ("6 of 6", None),
+        ("1 of 6 (5 diverged)", "5 of 6 diverged"),
+        ("3 of 8 (2 timed out, 3 diverged)", "3 of 8 diverged"),
+        ("5 of 6 (1 timed out)", None),
+        ("A 5 of 6 (1 diverged), B 6 of 6", "1 of 6 diverged"),
+    ],
+)
+def test_words_of_divergence(results: str, words: str | None) -> None:
+    assert words_of_divergence(results) == words
+
+
+def test_a_chart_of_many_series_begins_with_six_without_bands_and_names_the_others() -> None:
+    few, many = (summaries.step_time(grid(STRATEGIES[:n], (1, 2, 4), rounds=2)) for n in (6, 17))
+    ((_, whole),), ((_, figure),) = figures_of("step_time", few, "1"), figures_of("step_time", many, "1")
+    (choice,) = figure.drawn["params"]
+    assert [entry["variant"] for entry in choice["value"]] == list(STRATEGIES[:6])
+    assert choice["bind"]["legend"].startswith("click")
+    assert marks(figure.chart, "area") == []
+    assert len(marks(whole.chart, "area")) == 1
+    assert "value" not in whole.drawn["params"][0]
+    assert len(points(figure.chart)) == 51  # all are there for the legend to show
+    (sentence,) = (line for line in figure.caption.lines if line.startswith("Drawn at first: 6 of the 17 names"))
+    assert all(name in sentence for name in STRATEGIES[6:])
+    assert not any(line.startswith("Drawn at first:") for line in whole.caption.lines)
+    for layer in filter(lambda layer: layer["rows"], layers(figure.chart)):
+        chosen = layer.get("transform") == [{"filter": {"param": "chosen"}}]
+        assert chosen == ("variant" in layer["rows"][0])
+
+
+def test_the_six_have_one_variant_of_each_strategy_before_a_second() -> None:
+    names = ["tf_lock", *(f"lock (chunk {n})" for n in range(4)), "nolock", *(f"htm (budget {n})" for n in range(4))]
+    series = of_variants(names)
+    assert series.first == ["tf_lock", "lock (chunk 0)", "lock (chunk 1)", "nolock", "htm (budget 0)", "htm (budget 1)"]
+    assert sorted([*series.first, *series.hidden]) == sorted(names)
+    assert sorted(series.places[name] for name in series.first) == list(range(6))
+
+
+def test_series_of_one_colour_differ_in_their_dashes() -> None:
+    drawn = marks(measure_charts.draw(summaries.step_time(grid(STRATEGIES, (1, 2), rounds=2))), "line")[0]
+    nth = {row["variant"]: row["nth"] for row in drawn["rows"]}
+    looks = {(palette.look(name).colour, nth[name]) for name in STRATEGIES}
+    assert len(looks) == len(STRATEGIES)
+    assert len({str(dash) for dash in drawn["encoding"]["strokeDash"]["scale"]["range"]}) > max(nth.values())
+
+
+def test_the_legend_is_above_all_parts() -> None:
+    chart = measure_charts.draw(summaries.accuracy(grid(FIVE)))
+    assert marks(chart, "point")[0]["encoding"]["color"]["legend"]["orient"] == "top"
+
+
+@pytest.mark.parametrize(
+    ("batches", "threads", "x"),
+    [((1, 5, 15), (1, 2), "batch"), ((1, 5), (1, 2), "threads"), ((1, 5), (1, 2, 4), "threads")],
+)
+def test_x_is_the_factor_that_the_experiment_varies(batches: tuple[int, ...], threads: tuple[int, ...], x: str) -> None:
+    summary = summaries.step_time(pd.concat([grid(("lock", "nolock"), threads, 2, batch=batch) for batch in batches]))
+    assert default(summary).x == x
+    drawn = dict(figures_of("step_time", summary, "1"))
+    expected = [f"threads {n}" for n in threads] if x == "batch" else [f"batch {n}" for n in batches]
+    assert list(drawn) == expected
+    title = marks(drawn[expected[0]].chart, "point")[0]["encoding"]["x"]["title"]
+    assert title.startswith("Images per step (batch)" if x == "batch" else "Worker threads")
+    assert set(points(drawn[expected[0]].chart)["x"]) == set(batches if x == "batch" else threads)
+
+
+def test_what_differs_only_together_with_something_else_is_not_varied() -> None:
+    """As the emulated runs of figure 4.1, which have fewer steps."""
+    emulated = grid(("lock",), (1, 2), 2, evidence="emulated", iterations=100, test_images=5)
+    runs = [grid(("lock",), (1, 2), 2), emulated, grid(("lock",), (1, 2), 2, iterations=50, learning_rate=0.1)]
+    assert default(summaries.accuracy(pd.concat(runs))).x == "threads"
+
+
+def test_speedups_over_another_factor_have_no_panel_of_one_worker() -> None:
+    runs = pd.concat([grid(("lock",), (1, 2), 2, batch=batch) for batch in (1, 5, 15)])
+    assert [label for label, _ in figures_of("speedup", summaries.speedup(runs), "1")] == [""]
 
 
 def test_points_without_interval_have_no_bar() -> None:
@@ -92,6 +223,9 @@ def test_the_oversubscribed_region_is_shaded_and_labelled() -> None:
     (shade,) = marks(chart, "rect")
     assert 4 < shade["rows"][0]["x"] < 8 < shade["rows"][0]["end"]
     assert "more than 4 hardware threads" in text(chart)
+    (label,) = (layer for layer in marks(chart, "text") if "oversubscribed" in str(layer["mark"]["text"]))
+    assert (label["encoding"]["y"]["value"], label["mark"]["baseline"]) == (0, "bottom")  # above the plot
+    assert label["mark"]["dy"] < 0
 
 
 @pytest.mark.parametrize("hardware", [8, None])

@@ -76,7 +76,7 @@ def test_a_chart_of_more_than_5000_rows_is_exported() -> None:
 
 def test_figures_of_one_panel_never_mix_configurations() -> None:
     drawn = dict(figures_of("accuracy", summaries.accuracy(pd.concat([grid(), grid(batch=1)])), "1"))
-    assert list(drawn) == ["batch 100", "batch 1"]
+    assert list(drawn) == ["batch 1", "batch 100"]
     for figure in drawn.values():
         assert figure.summary["batch"].nunique() == 1
 

@@ -19,8 +19,8 @@ from tests.support.frames import grid, records
 from tmflow.analysis import noise, summaries
 from tmflow.analysis.comparison import Sides, compared
 from tmflow.charts import comparison, explore
+from tmflow.charts.layers import Chart
 from tmflow.charts.layout import Layout
-from tmflow.charts.marks import Chart
 from tmflow.charts.measure_charts import draw_noise
 
 GOLDEN = Path(__file__).with_name("golden")
