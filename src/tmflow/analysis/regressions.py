@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -18,8 +19,8 @@ from tmflow.analysis.run_table import POINT, VARIANT, numbered
 from tmflow.analysis.stats import Interval, bounded, joint_confidence
 from tmflow.analysis.trends import MEASURES, OF_CAMPAIGN, RATIOS, Measure, compare, is_beyond
 from tmflow.analysis.variants import name_of, variants
-from tmflow.base.errors import LONGEST, BadInput
-from tmflow.base.text import interval, workers
+from tmflow.base.errors import LONGEST, BadInput, unknown
+from tmflow.base.text import interval, printable, several, workers
 from tmflow.spec.trial import TrialSpec
 
 DEFAULT: tuple[Measure, ...] = ("speed_ratio", "accuracy", "lost")
@@ -81,6 +82,35 @@ class Regression(NamedTuple):
         what, words = WORDS[self.measure]
         size = interval(*bounded(self.change))
         return f"{self.after['platform']}: {self.label}: {what} {size} {words}; {range_of(self.before, self.after)}"
+
+
+def measures_of(names: Sequence[str] | None) -> tuple[Measure, ...]:
+    """The measures with these names, `DEFAULT` without names. Raises BadInput for a name that is none."""
+    for name in names or ():
+        if name not in MEASURES:
+            raise unknown("measure", name[:LONGEST], MEASURES)
+    return tuple(measure for measure in MEASURES if measure in names) if names else DEFAULT
+
+
+def document(since: str, compared: Sequence[Compared], regressions: Sequence[Regression]) -> dict[str, Any]:
+    """The result for programs: how many points were compared, by measure, and those that became worse."""
+    counts = Counter(pair.measure for pair in compared)
+    return {
+        "since": since,
+        "compared": dict(counts),
+        "regressions": [regression.as_json() for regression in regressions],
+    }
+
+
+def sentences(since: str, compared: Sequence[Compared], regressions: Sequence[Regression]) -> list[str]:
+    """The result for people."""
+    counts = Counter(pair.measure for pair in compared)
+    of = "; ".join(f"{WORDS[measure][0]} of {several(n, 'point')}" for measure, n in counts.items())
+    became = several(len(regressions), "point") if regressions else "no point"
+    return [
+        f"Since {since}, {became} became worse. Compared: {of}.",
+        *(f"  {printable(regression.sentence())}" for regression in regressions),
+    ]
 
 
 def range_of(before: pd.Series, after: pd.Series) -> str:
@@ -181,7 +211,7 @@ def worse(compared: Sequence[Compared]) -> list[Regression]:
         for pair in compared
         if is_beyond(change := compare(pair.before, pair.after, pair.measure, confidence), pair.measure, worse=True)
     ]
-    return sorted(regressions, key=lambda found: (MEASURES.index(found.measure), -found.size))
+    return sorted(regressions, key=lambda regression: (MEASURES.index(regression.measure), -regression.size))
 
 
 def _plain(value: Any) -> Any:

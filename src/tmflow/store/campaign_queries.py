@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
 from sqlalchemy import func, select
 
-from tmflow.analysis.trends import with_campaigns
+from tmflow.analysis.regressions import Compared, first_places, pairs
+from tmflow.analysis.trends import Measure, values, with_campaigns
+from tmflow.base.errors import LONGEST, BadInput, unknown
 from tmflow.store import queries
 from tmflow.store.frames import Source, connected, fetch, frame, from_tally, platform_columns, total
 from tmflow.store.models import Campaign, Experiment, Round, RoundTally, Software
-from tmflow.store.platform_queries import software_facts
+from tmflow.store.platform_queries import platforms, software_facts
 from tmflow.store.run_filter import SOFTWARE_NAME, RunFilter
 
 TRACKED = RunFilter(scales=("full",), evidences=("measured",))
@@ -55,3 +58,28 @@ def tracked_runs(source: Source, only: RunFilter = TRACKED) -> tuple[pd.DataFram
     commits = {sha256: of["git_commit"] for sha256, of in facts.items()}
     commit = software.set_index("uid")["software_sha256"].map(commits).astype("str")
     return with_campaigns(runs.assign(git_commit=runs["uid"].map(commit))), full
+
+
+def compared_since(
+    source: Source, since: str, measures: Sequence[Measure], platform: str | None = None
+) -> list[Compared]:
+    """The points that were measured before and since (`regressions.first_places`), each with its two campaigns.
+
+    platform: only this one, given by its key (`tmflow.platform.facts`). Raises BadInput if the platform has no run, and
+    if there is nothing to compare.
+    """
+    only = TRACKED
+    if platform is not None:
+        keys = list(platforms(source)["platform"])
+        if platform not in keys:
+            raise unknown("platform", platform, keys)
+        only = replace(TRACKED, platforms=(platform,))
+    runs, full = tracked_runs(source, only)
+    tables = {measure: values(runs, full, measure) for measure in measures}
+    compared = pairs(tables, first_places(runs, since))
+    if not compared:
+        raise BadInput(
+            f"nothing to compare with --since {since[:LONGEST]}: no point has measured results at full scale, of one "
+            "definition of its experiment, both in a campaign before and in one after."
+        )
+    return compared
