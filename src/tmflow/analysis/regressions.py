@@ -29,11 +29,11 @@ DEFAULT: tuple[Measure, ...] = ("speed_ratio", "accuracy", "lost")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 LEAST_DIGITS = 4  # of the beginning of a campaign's uid or of a commit
 SHOWN = 10  # digits of a commit in a sentence
-WORDS: dict[Measure, tuple[str, str]] = {
-    "speed_ratio": ("speed relative to the lock", "times as fast as before"),
-    "step_time": ("time per step", "times as long as before"),
-    "accuracy": ("test accuracy", "(difference)"),
-    "lost": ("share of lost updates", "(difference)"),
+WORDS: dict[Measure, str] = {
+    "speed_ratio": "speed relative to the lock",
+    "step_time": "time per step",
+    "accuracy": "test accuracy",
+    "lost": "share of lost updates",
 }
 
 
@@ -79,9 +79,17 @@ class Regression(NamedTuple):
 
     def sentence(self) -> str:
         """What became worse, by how much, and between which commits."""
-        what, words = WORDS[self.measure]
-        size = interval(*bounded(self.change))
-        return f"{self.after['platform']}: {self.label}: {what} {size} {words}; {range_of(self.before, self.after)}"
+        size = size_in_words(self.measure, self.change)
+        return f"{self.after['platform']}: {self.label}: {size}; {range_of(self.before, self.after)}"
+
+
+def size_in_words(measure: Measure, change: Interval) -> str:
+    """The size of a change and its interval, if it has one, in words."""
+    estimate, low, high = bounded(change)
+    if measure in RATIOS:
+        return f"{WORDS[measure]} {interval(estimate, low, high)} times that before"
+    bounds = "" if low is None or high is None else f" [{low:+.3g}, {high:+.3g}]"
+    return f"{WORDS[measure]} changed by {estimate:+.3g}{bounds}"
 
 
 def measures_of(names: Sequence[str] | None) -> tuple[Measure, ...]:
@@ -105,7 +113,7 @@ def document(since: str, compared: Sequence[Compared], regressions: Sequence[Reg
 def sentences(since: str, compared: Sequence[Compared], regressions: Sequence[Regression]) -> list[str]:
     """The result for people."""
     counts = Counter(pair.measure for pair in compared)
-    of = "; ".join(f"{WORDS[measure][0]} of {several(n, 'point')}" for measure, n in counts.items())
+    of = "; ".join(f"{WORDS[measure]} of {several(n, 'point')}" for measure, n in counts.items())
     became = several(len(regressions), "point") if regressions else "no point"
     return [
         f"Since {since}, {became} became worse. Compared: {of}.",

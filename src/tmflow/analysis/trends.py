@@ -60,20 +60,18 @@ OF_CAMPAIGN = ("place", *CAMPAIGN, "git_commit", "began_utc")
 class Change(NamedTuple):
     """A change of a point between two successive campaigns, or two chosen ones.
 
-    before, after: the rows of `series` next to it. estimate, low, high: the level after over that before, or minus it
-    (`RATIOS`); the bounds are NaN if a side has a single value.
+    before, after: the rows of `series` next to it. size: the level after over that before, or minus it (`RATIOS`); the
+    bounds are NaN for a change point, and if a side has a single value.
     """
 
     before: pd.Series
     after: pd.Series
-    estimate: float
-    low: float
-    high: float
+    size: Interval
 
     @property
     def is_worse(self) -> bool:
         neutral = 1.0 if self.after["measure"] in RATIOS else 0.0
-        return (self.estimate < neutral) == (self.after["measure"] in HIGHER_IS_BETTER)
+        return (self.size.estimate < neutral) == (self.after["measure"] in HIGHER_IS_BETTER)
 
 
 def with_campaigns(runs: pd.DataFrame) -> pd.DataFrame:
@@ -202,7 +200,7 @@ def change_points(point: pd.DataFrame) -> list[Change]:
     for start, place, end in zip(bounds, places, bounds[2:], strict=False):
         step = float(levels[place:end].mean() - levels[start:place].mean())
         size = float(np.exp(step)) if in_logs else step
-        changes.append(Change(rows.iloc[place - 1], rows.iloc[place], size, np.nan, np.nan))
+        changes.append(Change(rows.iloc[place - 1], rows.iloc[place], NOTHING._replace(estimate=size)))
     return changes
 
 
@@ -220,15 +218,16 @@ def compare(before: pd.DataFrame, after: pd.DataFrame, measure: Measure, confide
 def newest_change(point: pd.DataFrame, rounds: pd.DataFrame) -> Change | None:
     """Compare the two newest campaigns of a point that have an estimate; None if there are fewer than two.
 
-    point: the rows of one point of `series`; rounds: those of `values`.
+    point: the rows of one point of `series`; rounds: those of `values`, or a table with other points, too.
     """
     rows = point[point["estimate"].notna()]
     if len(rows) < 2:
         return None
     before, after = rows.iloc[-2], rows.iloc[-1]
-    first, second = (rounds[rounds["place"] == side["place"]] for side in (before, after))
-    estimate, low, high, _ = compare(first, second, after["measure"])
-    return Change(before, after, estimate, low, high)
+    both = pd.concat([point.head(1)[[*POINT]], rounds[[*POINT]]], ignore_index=True)
+    of_point = rounds[numbered(both, POINT)[1:] == 0]
+    first, second = (of_point[of_point["place"] == side["place"]] for side in (before, after))
+    return Change(before, after, compare(first, second, after["measure"]))
 
 
 def is_beyond(interval: Interval, measure: Measure, *, worse: bool) -> bool:

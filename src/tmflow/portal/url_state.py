@@ -63,6 +63,9 @@ class Key(StrEnum):
     PART = "part"
     JOIN = "join"
     VERSIONS = "versions"
+    CAMPAIGN = "campaign"
+    SINCE = "since"
+    UNTIL = "until"
 
 
 ORDER: dict[str, tuple[str, ...]] = {
@@ -120,6 +123,7 @@ class ValuesFilter(Filter):
 
 
 PLATFORM = ValueFilter(Key.PLATFORM, "Platform", wide=True)
+DEFINITION = ValueFilter(Key.DEFINITION, "Definition", of_factor=True)
 VERSIONS = Choice(Key.VERSIONS, "Software version", get_args(Versions))
 
 # Filters on `queries.counts`: the data that a page reads from the database.

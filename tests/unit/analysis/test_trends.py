@@ -49,7 +49,7 @@ def test_a_step_is_found_at_its_place_with_its_commits_and_size(at: int) -> None
     (change,) = trends.change_points(point(runs))
     assert (change.before["place"], change.after["place"]) == (at - 1, at)
     assert change.is_worse
-    assert change.estimate == pytest.approx(1 / 1.3, rel=0.02)
+    assert change.size.estimate == pytest.approx(1 / 1.3, rel=0.02)
     assert range_of(change.before, change.after) == (
         f"commits {f'{at - 1:x}' * 10}..{f'{at:x}' * 10} (campaigns of 2026-03-{at:02} and 2026-03-{at + 1:02})"
     )
@@ -72,7 +72,7 @@ def test_a_slower_machine_changes_the_times_and_not_the_ratios_to_the_lock() -> 
     assert trends.change_points(point(runs)) == []
     (change,) = trends.change_points(point(runs, "step_time"))
     assert change.after["place"] == 4
-    assert change.estimate == pytest.approx(1.5, rel=0.1)
+    assert change.size.estimate == pytest.approx(1.5, rel=0.1)
     assert change.is_worse
 
 
@@ -87,8 +87,8 @@ def test_fewer_campaigns_than_the_least_have_no_change_point_but_a_comparison_of
     change = trends.newest_change(table, rounds)
     assert change is not None
     assert (change.before["place"], change.after["place"]) == (3, 4)
-    assert change.low < 0.5 < change.high
-    assert change.high < 0.55
+    assert change.size.low < 0.5 < change.size.high
+    assert change.size.high < 0.55
     assert trends.newest_change(table.head(1), rounds) is None
 
 

@@ -30,13 +30,12 @@ from tmflow.portal.figure_view import KEPT, show_chart, show_estimates, show_fra
 from tmflow.portal.filter_widgets import choose, go_to, url_parameters
 from tmflow.portal.links import link
 from tmflow.portal.study_data import Identity, Study
-from tmflow.portal.url_state import DATA, Choice, Chosen, Defaults, Key, ValueFilter, factor_label
+from tmflow.portal.url_state import DATA, DEFINITION, Choice, Chosen, Defaults, Key, ValueFilter, factor_label
 from tmflow.spec.strategies import PARAMETERS, parameters_of
 from tmflow.store import platform_queries, queries
 from tmflow.store.run_filter import RunFilter
 
 FIRST = {Key.A: ("lock", "tf_lock"), Key.B: ("nolock", "tf_nolock")}
-DEFINITION = ValueFilter(Key.DEFINITION, "Definition", of_factor=True)
 SOFTWARE = ValueFilter(Key.SOFTWARE, "Software", wide=True, of_factor=True)
 STRATEGY = ValueFilter(Key.STRATEGY, "Strategy")
 OF_VARIANT = tuple(ValueFilter(name, factor_label(name), of_factor=True) for name in PARAMETERS)
