@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import date, timedelta
 
 import pandas as pd
 import streamlit as st
 
-from tmflow.portal.filter_widgets import choose, go_to, warn_unknown
+from tmflow.portal.filter_widgets import choose, go_to, url_parameters, warn_unknown
 from tmflow.portal.study_data import Identity, Study
 from tmflow.portal.url_state import Key, ValuesFilter
 from tmflow.store import campaign_queries
-from tmflow.store.run_filter import RunFilter
+from tmflow.store.run_filter import RESULTS, RunFilter
 
 WIDTH = 165  # px of a date, as of a filter of one value
 FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2100, 1, 1)  # of the calendar
 CAMPAIGN = ValuesFilter(Key.CAMPAIGN, "Campaign", counted=True)
 SOFTWARE = ValuesFilter(Key.SOFTWARE, "Software version")
+LABEL = "Campaign, software version and date"
 DATES = {Key.SINCE: "Started from (UTC)", Key.UNTIL: "Started up to (UTC)"}
+KEYS = (Key.CAMPAIGN, Key.SOFTWARE, *DATES)
 
 
 def campaigns_of(study: Study) -> pd.DataFrame:
@@ -26,33 +29,38 @@ def campaigns_of(study: Study) -> pd.DataFrame:
     return _campaigns(study, study.identity, study.joined)
 
 
+def narrow_results(
+    study: Study, experiment: str, scale: str, platforms: Collection[str], evidences: Collection[str]
+) -> RunFilter:
+    """Show the filters behind an expander; the filter of the results of this experiment with their choices."""
+    only = replace(RESULTS, experiments=(experiment,), scales=(scale,), platforms=platforms, evidences=evidences)
+    with st.expander(LABEL, expanded=any(key in url_parameters() for key in KEYS)):
+        return narrow(study, only)
+
+
 def narrow(study: Study, only: RunFilter) -> RunFilter:
     """Show the filters of campaigns, software versions and dates, and add their choices to a filter of runs.
 
-    The campaigns are those with runs of the experiments, platforms and kinds of evidence of the filter.
+    The campaigns are those with runs of the experiments, scales, platforms and kinds of evidence of the filter.
     """
     table = campaigns_of(study)
-    for column, values in (
-        ("experiment", only.experiments),
-        ("scale", only.scales),
-        ("platform", only.platforms),
-        ("evidence", only.evidences),
-    ):
+    wanted = (only.experiments, only.scales, only.platforms, only.evidences)
+    for column, values in zip(("experiment", "scale", "platform", "evidence"), wanted, strict=True):
         table = table if values is None else table[table[column].isin(list(values))]
-    dates = {uid: f"{created[:10]} {uid}" for uid, created in table[["campaign_uid", "created_at_utc"]].to_numpy()}
-    renamed = table.rename(columns={"campaign_uid": Key.CAMPAIGN})
+    names = dict(
+        zip(table["campaign_uid"], table["created_at_utc"].str[:10] + " " + table["campaign_uid"], strict=True)
+    )
     software = pd.DataFrame({Key.SOFTWARE: _software(study, study.identity)}, dtype="str")
+    campaigns = choose([CAMPAIGN], table.rename(columns={"campaign_uid": Key.CAMPAIGN}), names).chosen[Key.CAMPAIGN]
+    versions = choose([SOFTWARE], software).chosen[Key.SOFTWARE]
     with st.container(horizontal=True):
-        campaigns = choose([CAMPAIGN], renamed, dates).chosen[Key.CAMPAIGN]
-        versions = choose([SOFTWARE], software).chosen[Key.SOFTWARE]
-        days = {key: _choose_day(key, label) for key, label in DATES.items()}
-    until = days[Key.UNTIL]
+        since, until = (_choose_day(key, label) for key, label in DATES.items())
     return replace(
         only,
         campaigns=campaigns or None,
         software=versions or None,
-        since=_text(days[Key.SINCE]),
-        until=_text(until + timedelta(days=1)) if until else None,
+        since=since.isoformat() if since else None,
+        until=(until + timedelta(days=1)).isoformat() if until else None,
     )
 
 
@@ -73,10 +81,6 @@ def _choose_day(key: Key, label: str) -> date | None:
     st.session_state[key] = chosen
     st.date_input(label, width=WIDTH, key=key, on_change=write, min_value=FIRST_DAY, max_value=LAST_DAY)
     return chosen
-
-
-def _text(day: date | None) -> str | None:
-    return None if day is None else day.isoformat()
 
 
 # Shared by all sessions without a copy: no caller modifies a table.

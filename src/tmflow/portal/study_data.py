@@ -83,16 +83,21 @@ class Study(NamedTuple):
         return {Key.PLATFORM: [self.here]} if self.here is not None else {}
 
     def choose_records(
-        self, experiment: str, scale: str, platforms: Collection[str], evidences: Collection[str]
+        self,
+        experiment: str,
+        scale: str,
+        platforms: Collection[str],
+        evidences: Collection[str],
+        among: RunFilter = RESULTS,
     ) -> SelectedRecords:
-        """The records of the runs of an experiment's newest definition; each table is read on first use.
+        """The records of the runs of an experiment's newest definition, `among` these; each table is read on first use.
 
         They are of one software version, that of claims, unless the URL asks for all. If there are several, show the
         choice.
         """
         # The state covers all platforms, because the newest definition depends on all of them.
         state = self.state(experiment=experiment, scale=scale)
-        of_experiment = replace(RESULTS, experiments=(experiment,), scales=(scale,), joined=self.joined)
+        of_experiment = replace(among, experiments=(experiment,), scales=(scale,), joined=self.joined)
         # Tuples, so that pages share the cached tables whatever they pass.
         only = replace(of_experiment, platforms=tuple(platforms), evidences=tuple(evidences))
         of_one = SelectedRecords(self, only, state)

@@ -153,7 +153,7 @@ def select_by_round(columns: Sequence[Any], only: RunFilter) -> Statement:
     if only.settings is not None:
         of_run.append(or_(*(and_(Experiment.name == name, *_equal(factors)) for name, factors in only.settings)))
     if only.newest_definitions:
-        ranked = _ranked(*of_round, *_within(RoundTally.newest_run_at_utc, only))
+        ranked = _ranked(*of_round, *_with_runs(only))
         newest = select(ranked.c.id, ranked.c.platform_id, ranked.c.contribution_id).where(ranked.c.age == 1)
         of_run.append(tuple_(Experiment.id, RoundTally.platform_id, RoundTally.contribution_id).in_(newest))
     if only.text:
@@ -221,6 +221,12 @@ def _within(time: ColumnElement[str] | InstrumentedAttribute[str], only: RunFilt
     """Whether a time lies between the dates; times are texts that sort chronologically."""
     since = [] if only.since is None else [time >= only.since]
     return since + ([] if only.until is None else [time < only.until])
+
+
+def _with_runs(only: RunFilter) -> list[ColumnElement[bool]]:
+    """Whether a round of the tally has runs of the software and the dates."""
+    of_run = [*_of_software(only), *_within(Run.started_at_utc, only)]
+    return [RoundTally.round_id.in_(select(Run.round_id).where(*of_run))] if of_run else []
 
 
 def _of_factors(only: RunFilter) -> list[ColumnElement[bool]]:
