@@ -36,6 +36,7 @@ VIEWS = {
     TIMES: "Explore",
     BOTH: "Explore",
     "compare": "Compare",
+    "trends": "Trends",
     "claims": "Claims",
     CLAIM: "Claims",
     "platforms": "Platforms",

@@ -70,6 +70,11 @@ def visits(reader: Engine) -> list[Visit]:
             {**a_side, "b.platform": second},
             *({**a_side, "a.experiment": name} for name in experiments[1:4]),
         ]),
+        _visit("trends", "trends", {"experiment": experiments[0], "platform": first}, [
+            {"experiment": experiments[0], "platform": first, "metric": "accuracy"},
+            {"experiment": experiments[0], "platform": second},
+            *({"experiment": name, "platform": first} for name in experiments[1:4]),
+        ]),
         _visit("claims", "claims", {}, of_claims),
         _visit("a claim", "claims", {"claim": CLAIM, "platform": first}, [
             {"claim": CLAIM, **choice} for choice in others

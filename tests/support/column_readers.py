@@ -12,18 +12,20 @@ import yaml
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
-from tmflow.analysis import noise
+from tmflow.analysis import noise, regressions, trends
+from tmflow.analysis.variants import panels
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.charts import explore, figures
 from tmflow.charts.figures import DRAWINGS
 from tmflow.charts.measure_charts import draw_noise
+from tmflow.charts.trends import draw as draw_trend
 from tmflow.claims.origins import verdicts
 from tmflow.claims.render import as_text, heading
 from tmflow.cli import app
 from tmflow.contributions import importer
 from tmflow.reports import html_report
-from tmflow.store import engine, platform_queries, queries, run_detail
+from tmflow.store import campaign_queries, engine, platform_queries, queries, run_detail
 from tmflow.store.run_filter import RESULTS, RunFilter
 
 EXPERIMENTS = ("study", "full")
@@ -71,7 +73,32 @@ def read_platforms(source: Engine) -> None:
             draw_noise(noise.histogram(found)).to_dict()
 
 
-READERS: tuple[Callable[[Engine], None], ...] = (read_claims, read_figures, read_runs, read_platforms)
+def read_trends(source: Engine) -> None:
+    campaign_queries.campaigns(source)
+    campaign_queries.software_names(source)
+    runs, full = campaign_queries.tracked_runs(source)
+    tables = {measure: trends.values(runs, full, measure) for measure in trends.MEASURES}
+    for measure in trends.MEASURES:
+        table = trends.series(runs, full, measure)
+        changes = [change for point in trends.points(table) for change in trends.change_points(point)]
+        for label, panel in panels(table, ("threads",)) if len(table) else ():
+            if panel["estimate"].notna().any():
+                json.dumps(draw_trend(panel, [], "0", label).drawn, allow_nan=False)
+        assert len(changes) <= len(table)
+    for since in ("2000-01-01", "2026-01-02"):
+        compared = regressions.pairs(tables, regressions.first_places(runs, since))
+        regressed = regressions.worse(compared)
+        json.dumps(regressions.document(since, compared, regressed), allow_nan=False)
+        regressions.sentences(since, compared, regressed)
+
+
+READERS: tuple[Callable[[Engine], None], ...] = (
+    read_claims,
+    read_figures,
+    read_runs,
+    read_platforms,
+    read_trends,
+)
 
 
 def failures_of_readers(database: Path) -> Iterator[str]:

@@ -55,7 +55,10 @@ BETWEEN: dict[tuple[Measure, bool], Between] = {
 }
 # Columns of a run, in addition to its factors and its round.
 _RUN_COLUMNS = ("uid", "status", "reason", "disturbed", "hardware_threads", "started_at_utc", *VALUE.values())
-TELLING = {"platform": "on", "experiment": "in", "evidence": "as", "software_sha256": "by", "definition_sha256": "of"}
+TELLING = {
+    "platform": "on", "experiment": "in", "evidence": "as", "software_sha256": "by", "definition_sha256": "of",
+    "campaign_uid": "of campaign",
+}  # fmt: skip
 DIGITS = 8  # shown of a hash
 WITHIN = f"{100 * BOUND:g} %"
 
@@ -78,6 +81,8 @@ class Sides(NamedTuple):
         firsts = pd.concat([side.head(1) for side in self], ignore_index=True)
         names = list(variants(firsts))
         for column, word in TELLING.items():
+            if column == "campaign_uid" and any(side[column].nunique() > 1 for side in self):
+                continue  # a side of several campaigns is not one of them
             different = firsts[column].nunique(dropna=False) > 1
             if different and (column == "platform" or names[0] == names[1]):
                 values = [str(value)[:DIGITS] if column.endswith("_sha256") else value for value in firsts[column]]

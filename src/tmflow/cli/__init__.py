@@ -14,7 +14,7 @@ import typer
 from tmflow._version import __version__
 from tmflow.base.errors import BadInput, PipelineFailed, RoundFailed, Stopped, Unsupported, refusal
 from tmflow.base.text import printable
-from tmflow.cli import bench, bundle, database, machine, results, steps, study, train
+from tmflow.cli import bench, bundle, database, machine, regressions, results, steps, study, train
 from tmflow.cli.options import explain, require_text
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ app.command()(train.train)
 app.add_typer(bench.app, name="bench")
 app.add_typer(study.app, name="study")
 app.command()(results.claims)
+app.command()(regressions.regressions)
 app.command()(database.ingest)
 app.add_typer(database.app, name="db")
 app.add_typer(bundle.app, name="bundle")

@@ -89,10 +89,15 @@ class Study(NamedTuple):
         return {Key.PLATFORM: keys} if keys else {}
 
     def choose_records(
-        self, experiment: str, scale: str, platforms: Collection[str], evidences: Collection[str]
+        self,
+        experiment: str,
+        scale: str,
+        platforms: Collection[str],
+        evidences: Collection[str],
+        among: RunFilter = RESULTS,
     ) -> SelectedRecords:
         """Like `records`, but if there are several software versions, show the choice of pooling all of them."""
-        of_one = self.records(experiment, scale, platforms, evidences)
+        of_one = self.records(experiment, scale, platforms, evidences, among)
         if not _leaves_out(of_one, of_one.key):
             return of_one
         chosen = filter_widgets.choose([VERSIONS], self.counts, VERSION_NAMES).one(Key.VERSIONS)
@@ -100,15 +105,20 @@ class Study(NamedTuple):
         return of_one if chosen == "one" else SelectedRecords(self, replace(only, versions="all"), state)
 
     def records(
-        self, experiment: str, scale: str, platforms: Collection[str], evidences: Collection[str]
+        self,
+        experiment: str,
+        scale: str,
+        platforms: Collection[str],
+        evidences: Collection[str],
+        among: RunFilter = RESULTS,
     ) -> SelectedRecords:
         """The records of the runs of an experiment's newest definition and of the software version of claims.
 
-        Each table is read on first use.
+        among: consider only these runs. Each table is read on first use.
         """
         # The state covers all platforms, because the newest definition depends on all of them.
         state = self.state(experiment=experiment, scale=scale)
-        of_experiment = replace(RESULTS, experiments=(experiment,), scales=(scale,), joined=self.joined)
+        of_experiment = replace(among, experiments=(experiment,), scales=(scale,), joined=self.joined)
         # Tuples, so that pages share the cached tables whatever they pass.
         only = replace(of_experiment, platforms=tuple(platforms), evidences=tuple(evidences))
         return SelectedRecords(self, only, state)

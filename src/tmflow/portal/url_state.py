@@ -64,6 +64,9 @@ class Key(StrEnum):
     PART = "part"
     JOIN = "join"
     VERSIONS = "versions"
+    CAMPAIGN = "campaign"
+    SINCE = "since"
+    UNTIL = "until"
 
 
 ORDER: dict[str, tuple[str, ...]] = {
@@ -121,6 +124,7 @@ class ValuesFilter(Filter):
 
 
 PLATFORM = ValueFilter(Key.PLATFORM, "Platform", wide=True)
+DEFINITION = ValueFilter(Key.DEFINITION, "Definition", of_factor=True)
 VERSIONS = Choice(Key.VERSIONS, "Software version", get_args(Versions))
 
 # Filters on `queries.counts`: the data that a page reads from the database.

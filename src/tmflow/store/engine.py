@@ -52,20 +52,20 @@ def sqlite_url(path: Path) -> URL:
     return URL.create(SQLITE, database=str(path))
 
 
-def parse(text: str) -> URL:
-    """A database URL from text. Raises BadInput, which does not repeat the text: it may hold a password."""
+def parse(text: str, source: str = VARIABLE) -> URL:
+    """A database URL from text, given as `source`. Raises BadInput without the text, which may hold a password."""
     try:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
         raise BadInput(
-            f"{VARIABLE} is not a database URL; allowed: sqlite:///results/study.db or "
+            f"{source} is not a database URL; allowed: sqlite:///results/study.db or "
             "postgresql://user:password@host/database."
         ) from error
     if url.drivername not in _DRIVERS:
-        raise unknown(f"kind of database in {VARIABLE}", url.drivername, _DRIVERS)
+        raise unknown(f"kind of database in {source}", url.drivername, _DRIVERS)
     url = url.set(drivername=_DRIVERS[url.drivername])
     if is_sqlite(url) and (not url.database or url.database == ":memory:" or url.query):
-        raise BadInput(f"{VARIABLE} names no SQLite file; allowed: sqlite:///path/to/file, without options.")
+        raise BadInput(f"{source} names no SQLite file; allowed: sqlite:///path/to/file, without options.")
     return url
 
 

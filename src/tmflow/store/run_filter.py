@@ -13,7 +13,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, CompoundSelect, Subquery, and_, func, join, or_, select, tuple_, union_all
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Label,
+    Subquery,
+    and_,
+    case,
+    func,
+    join,
+    literal,
+    or_,
+    select,
+    tuple_,
+    union_all,
+)
 from sqlalchemy.orm import InstrumentedAttribute
 
 from tmflow.analysis.versions import Versions
@@ -30,6 +44,7 @@ from tmflow.store.models import (
     Round,
     RoundTally,
     Run,
+    Software,
     Spec,
 )
 
@@ -37,6 +52,15 @@ Value = str | int | float
 
 WITHOUT_RESULT = ("failed", "timeout", "invalid", "unsupported")
 DEFINITION = 8  # hex digits that name a definition
+COMMIT = 10  # hex digits that name a commit
+
+# The name of a software version: that of tmflow, with its commit and whether that had uncommitted changes.
+SOFTWARE_NAME: Label[str] = (
+    literal("tmflow ")
+    + Software.tmflow
+    + func.coalesce(literal(" at ") + func.substr(Software.git_commit, 1, COMMIT), "")
+    + case((Software.git_dirty.is_(True), " with uncommitted changes"), else_="")
+).label("software_name")
 
 
 @dataclass(frozen=True)
@@ -56,6 +80,14 @@ class RunFilter:
     settings: Collection[tuple[str, Mapping[str, Value]]] | None = None
     """Experiments, each with values of factors: a run matches if it is of one of them and has its values."""
     uids: Collection[str] | None = None
+    campaigns: Collection[str] | None = None
+    """The uids of campaigns."""
+    software: Collection[str] | None = None
+    """The names of software versions (`SOFTWARE_NAME`)."""
+    since: str | None = None
+    """An ISO 8601 date or time in UTC: runs that started then or later."""
+    until: str | None = None
+    """Runs that started before this date or time."""
     text: str = ""
     """A part of the reason (ignoring case), a uid, or the first 4 or more characters of a uid."""
     newest_definitions: bool = False
@@ -67,7 +99,10 @@ class RunFilter:
 
     @property
     def of_samples(self) -> RunFilter:
-        """The same filter without the conditions that divide a sample (`analysis.versions.SAMPLE`)."""
+        """The same filter without the conditions that divide a sample (`analysis.versions.SAMPLE`).
+
+        Campaigns, software and dates stay: the version of a sample is then that of the runs which they select.
+        """
         names = self.experiments
         if self.settings is not None:
             of_settings = {name for name, _ in self.settings}
@@ -109,15 +144,16 @@ def select_by_round(columns: Sequence[Any], only: RunFilter) -> Statement:
         .join(Campaign, Round.campaign_id == Campaign.id)
         .join(Experiment, Round.experiment_id == Experiment.id)
     )
-    of_round = _of_experiment(only)
+    of_round = _of_experiment(only) + _of_campaign(only)
     if only.platforms is not None:
         of_round.append(on_platforms(only.platforms, joined=only.joined))
     of_run = _among((RoundTally.evidence, only.evidences), (RoundTally.status, only.statuses))
     of_run += _among((STATUS.element, only.statuses), (Run.uid, only.uids))
+    of_run += [*_of_software(only), *_within(Run.started_at_utc, only)]
     if only.settings is not None:
         of_run.append(or_(*(and_(Experiment.name == name, *_equal(factors)) for name, factors in only.settings)))
     if only.newest_definitions:
-        ranked = _ranked(*of_round)
+        ranked = _ranked(*of_round, *_with_runs(only))
         newest = select(ranked.c.id, ranked.c.platform_id, ranked.c.contribution_id).where(ranked.c.age == 1)
         of_run.append(tuple_(Experiment.id, RoundTally.platform_id, RoundTally.contribution_id).in_(newest))
     if only.text:
@@ -143,11 +179,13 @@ def select_by_spec(columns: Sequence[Any], only: RunFilter) -> Statement:
             (without_index(Run.evidence), only.evidences),
             (without_index(Run.uid), only.uids),
         ),
+        *_of_software(only),
+        *_within(without_index(Run.started_at_utc), only),
     )
     if only.platforms is not None:
         statement = statement.where(or_(*(_is_on(key, joined=only.joined) for key in only.platforms)))
-    if of_experiment := _of_experiment(only):
-        rounds = select(Round.id).join(Experiment).where(*of_experiment)
+    if of_round := _of_experiment(only) + _of_campaign(only):
+        rounds = select(Round.id).join(Experiment).where(*of_round)
         statement = statement.where(without_index(Run.round_id).in_(rounds))
     if only.settings is not None or only.newest_definitions:
         statement = statement.where(Run.id.in_(select_by_round([Run.id], replace(only, text=""))))
@@ -165,6 +203,30 @@ def _of_experiment(only: RunFilter) -> list[ColumnElement[bool]]:
         (Experiment.scale, only.scales),
         (func.substr(Experiment.definition_sha256, 1, DEFINITION), only.definitions),
     )
+
+
+def _of_campaign(only: RunFilter) -> list[ColumnElement[bool]]:
+    if only.campaigns is None:
+        return []
+    return [Round.campaign_id.in_(select(Campaign.id).where(Campaign.uid.in_(only.campaigns)))]
+
+
+def _of_software(only: RunFilter) -> list[ColumnElement[bool]]:
+    if only.software is None:
+        return []
+    return [Run.software_id.in_(select(Software.id).where(SOFTWARE_NAME.element.in_(only.software)))]
+
+
+def _within(time: ColumnElement[str] | InstrumentedAttribute[str], only: RunFilter) -> list[ColumnElement[bool]]:
+    """Whether a time lies between the dates; times are texts that sort chronologically."""
+    since = [] if only.since is None else [time >= only.since]
+    return since + ([] if only.until is None else [time < only.until])
+
+
+def _with_runs(only: RunFilter) -> list[ColumnElement[bool]]:
+    """Whether a round of the tally has runs of the software and the dates."""
+    of_run = [*_of_software(only), *_within(Run.started_at_utc, only)]
+    return [RoundTally.round_id.in_(select(Run.round_id).where(*of_run))] if of_run else []
 
 
 def _of_factors(only: RunFilter) -> list[ColumnElement[bool]]:

@@ -30,13 +30,23 @@ from tmflow.portal.figure_view import KEPT, show_chart, show_estimates, show_fra
 from tmflow.portal.filter_widgets import choose, go_to, url_parameters
 from tmflow.portal.links import link
 from tmflow.portal.study_data import Identity, Study
-from tmflow.portal.url_state import DATA, Choice, Chosen, Defaults, Key, ValueFilter, factor_label
+from tmflow.portal.url_state import (
+    DATA,
+    DEFINITION,
+    Choice,
+    Chosen,
+    Defaults,
+    Key,
+    ValueFilter,
+    ValuesFilter,
+    factor_label,
+)
 from tmflow.spec.strategies import PARAMETERS, parameters_of
 from tmflow.store import platform_queries, queries
 from tmflow.store.run_filter import RunFilter
 
 FIRST = {Key.A: ("lock", "tf_lock"), Key.B: ("nolock", "tf_nolock")}
-DEFINITION = ValueFilter(Key.DEFINITION, "Definition", of_factor=True)
+CAMPAIGN = ValuesFilter(Key.CAMPAIGN, "Campaign", of_factor=True)
 SOFTWARE = ValueFilter(Key.SOFTWARE, "Software", wide=True, of_factor=True)
 STRATEGY = ValueFilter(Key.STRATEGY, "Strategy")
 OF_VARIANT = tuple(ValueFilter(name, factor_label(name), of_factor=True) for name in PARAMETERS)
@@ -191,8 +201,11 @@ def _side(study: Study, key: Key, defaults: Defaults) -> tuple[pd.DataFrame, Cho
     dates = _newest_run(runs)
     names = {name: f"{name}, {date[:10]}" for name, date in dates.items()}
     definition = choose([DEFINITION], runs, names, prefix, _first(defaults, Key.DEFINITION, dates))
-    software = ranked_software(definition.rows)
-    origin = choose([SOFTWARE], definition.rows, {}, prefix, _first(defaults, Key.SOFTWARE, software))
+    began = definition.rows.groupby(Key.CAMPAIGN)["started_at_utc"].min().fillna("")
+    days = {str(uid): f"{str(day)[:10]} {uid}" for uid, day in began.items()}
+    campaign = choose([CAMPAIGN], definition.rows, days, prefix)
+    software = ranked_software(campaign.rows)
+    origin = choose([SOFTWARE], campaign.rows, {}, prefix, _first(defaults, Key.SOFTWARE, software))
     strategies = ordered_variants(origin.rows["strategy"])
     same_platform = defaults.get(Key.PLATFORM, ()) == data.chosen[Key.PLATFORM]
     if key == Key.B and same_platform and defaults[Key.EXPERIMENT] == data.chosen[Key.EXPERIMENT]:
@@ -208,7 +221,14 @@ def _side(study: Study, key: Key, defaults: Defaults) -> tuple[pd.DataFrame, Cho
     if len(kinds) > 1:
         n_left_out = len(variant.rows) - len(most)
         st.caption(f"{several(n_left_out, 'run')} of {key.upper()} with other parameters are left out.")
-    return most, {**data.chosen, **definition.chosen, **origin.chosen, **strategy.chosen, **variant.chosen}
+    return most, {
+        **data.chosen,
+        **definition.chosen,
+        **campaign.chosen,
+        **origin.chosen,
+        **strategy.chosen,
+        **variant.chosen,
+    }
 
 
 def _first(defaults: Defaults, key: Key, values: Iterable[str]) -> dict[str, list[str]]:
@@ -254,7 +274,7 @@ def _runs(_study: Study, state: Identity, experiment: str, scale: str, platform:
 
 def _with_origins(source: Engine, only: RunFilter) -> pd.DataFrame:
     runs = queries.runs(source, only).merge(queries.origins(source, only), on="uid", validate="one_to_one")
-    return runs.assign(**{Key.DEFINITION: runs["definition_sha256"].str[:DIGITS]})
+    return runs.assign(**{Key.DEFINITION: runs["definition_sha256"].str[:DIGITS], Key.CAMPAIGN: runs["campaign_uid"]})
 
 
 def _write(a: Chosen, b: Chosen) -> None:

@@ -10,6 +10,7 @@ from tmflow.base.text import markdown
 from tmflow.charts import explore
 from tmflow.charts.figures import Figure, slug
 from tmflow.charts.layout import NONE, Layout, dimensions, name_variants
+from tmflow.portal import campaign_filter
 from tmflow.portal.figure_view import KEPT, show_figure
 from tmflow.portal.filter_widgets import choose, url_parameters
 from tmflow.portal.study_data import Identity, SelectedRecords, Study
@@ -38,9 +39,8 @@ def select_summary(study: Study) -> tuple[str, pd.DataFrame]:
     """The measure and the summary of the data that the URL selects."""
     words, first = {**study.labels, **explore.NAMES}, {**study.first, **FIRST}
     data = choose([*OF_DATA, MEASURE], study.counts, words, defaults=first)
-    records = study.choose_records(
-        data.one(Key.EXPERIMENT), data.one(Key.SCALE), data.chosen[Key.PLATFORM], data.chosen[Key.EVIDENCE]
-    )
+    of_data = data.one(Key.EXPERIMENT), data.one(Key.SCALE), data.chosen[Key.PLATFORM], data.chosen[Key.EVIDENCE]
+    records = study.choose_records(*of_data, campaign_filter.narrow_results(study, *of_data))
     kind = data.one(Key.METRIC)
     return kind, _summary(kind, records, records.key)
 

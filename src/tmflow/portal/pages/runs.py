@@ -17,6 +17,7 @@ from tmflow.base.canonical_json import leaves
 from tmflow.base.errors import BadInput
 from tmflow.base.text import csv_frame, markdown, workers
 from tmflow.platform.facts import slug_of
+from tmflow.portal import campaign_filter
 from tmflow.portal.badges import WORDS, status_badge
 from tmflow.portal.figure_view import AT_ONCE, column_width, show_frame, show_rows, show_summary
 from tmflow.portal.filter_widgets import choose, go_to, search_box, sources_joined, url_parameters, warn_unknown
@@ -115,7 +116,8 @@ def _read_filter(study: Study) -> tuple[RunFilter, pd.DataFrame]:
     counts = study.counts.assign(definition=study.counts["definition_sha256"].str[:DEFINITION])
     text = _search_text()
     first = st.container()
-    more = st.expander("More filters", expanded=any(it.key in url_parameters() for it in MORE_OF_DATA + MORE_OF_TALLY))
+    keys = (*campaign_filter.KEYS, *(it.key for it in MORE_OF_DATA + MORE_OF_TALLY))
+    more = st.expander("More filters", expanded=any(key in url_parameters() for key in keys))
     with first:
         data = choose(_useful(OF_DATA, counts), counts, study.labels)
     with more:
@@ -129,6 +131,8 @@ def _read_filter(study: Study) -> tuple[RunFilter, pd.DataFrame]:
         evidences=chosen.get(Key.EVIDENCE),
         joined=study.joined,
     )
+    with more:
+        only = campaign_filter.narrow(study, only)
     tally = _tally(study, study.identity, only)
     with first:
         few = choose(OF_TALLY, tally, WORDS)
