@@ -162,20 +162,19 @@ def place_points(drawn: pd.DataFrame, series: Series, along: Along, shown: Range
     beside: px from a point to its interval. nth: how many names before that of the point have its colour; from 4 on, it
     starts again at 0. diverged: how many of its rounds diverged, in words; None if none did.
     """
-    names = [name for name in series.names if name in set(drawn[series.column])]
-    at = drawn[series.column].map({name: place for place, name in enumerate(names)})
-    most = min(len(series.names), SHOWN)
+    place, most = drawn[series.column].map(series.places), min(len(series.names), SHOWN)
     step = min(BAR_STEP, BAR_SPREAD / max(most - 1, 1)) if along.joined else 0
-    values, x = drawn[along.column], drawn[along.column]
+    x = drawn[along.column]
     if not along.joined:
-        x = pd.Series(along.ticks.dodge(values, drawn[series.column], names), index=drawn.index, dtype=float)
+        x = pd.Series(along.ticks.dodge(x, place, most), index=drawn.index, dtype=float)
+    at = drawn[series.column].map(series.names.index)
     heights, ends = (np.log(it) if shown.log else it for it in (drawn["estimate"], np.array([shown.low, shown.high])))
     places = pd.DataFrame({"x": x, "height": (heights / np.ptp(ends) / COINCIDE).round(), "at": at})
     above = places.sort_values("at", kind="stable").groupby(["x", "height"]).cumcount(ascending=False)
     return {
         "x": x,
         "size": size + RIM * above.reindex(drawn.index).clip(upper=RIMS),
-        "beside": (drawn[series.column].map(series.places) - (most - 1) / 2) * step,
+        "beside": (place - (most - 1) / 2) * step,
         "nth": drawn[series.column].map(series.nth),
         "diverged": drawn["results"].map(words_of_divergence),
     }
