@@ -35,7 +35,8 @@ def speed(runs: pd.DataFrame, baseline: str, least_rounds: int) -> pd.DataFrame:
     """Compute the speed relative to the strategy `baseline` with default parameters, as a summary (see `summaries`).
 
     The baseline itself has no row. The additional column `ranking` holds a `Ranking`: "open" for fewer than
-    `least_rounds` rounds, "same" if the speeds are equivalent within 5 %. The runs are measured, of any status; the
+    `least_rounds` rounds, "same" if the speeds are equivalent within 5 %. `test_low` and `test_high` are the 90 %
+    interval of the equivalence test where it says so, otherwise NaN. The runs are measured, of any status; the
     baseline must be one variant.
     """
     return _compare(runs, baseline, least_rounds, ("speed_ratio", "1"), "loop_s", _speed_ratio, 1, SAME)
@@ -89,7 +90,11 @@ def _compare(
         "more": summary["low"] > neutral,
         "less": summary["high"] < neutral,
     }
-    return summary.assign(ranking=np.select(list(rankings.values()), list(rankings), "open"))
+    ranking = np.select(list(rankings.values()), list(rankings), "open")
+    equivalent = ranking == "same"
+    return summary.assign(
+        ranking=ranking, test_low=narrow["low"].where(equivalent), test_high=narrow["high"].where(equivalent)
+    )
 
 
 COMPARED = ["experiment", "model", "variant", "against", "threads"]

@@ -22,6 +22,7 @@ from tmflow.analysis.stats import (
     BOUND,
     CONFIDENCE,
     SAME,
+    TOST_CONFIDENCE,
     Between,
     Interval,
     difference_interval,
@@ -99,6 +100,7 @@ def compared(sides: Sides, measure: Measure) -> pd.DataFrame:
     - joint_low, joint_high: bounds of intervals that hold jointly, at 95 %, for a curve over the number of workers;
     - same: for speeds, "yes" if they are equivalent within 5 %, "no" if the interval is beyond 5 %, else
       "inconclusive";
+    - test_low, test_high: the 90 % interval of the equivalence test, where it shows that they are equivalent;
     - rounds: pairs, or the smaller number of rounds if not paired; rounds_a and rounds_b: rounds with a result;
     - results: how many rounds of each side have a result, and how the others ended;
     - reason: why the estimate, or some of its rounds, is missing;
@@ -258,17 +260,20 @@ def _missing(point: pd.DataFrame) -> str:
 def _estimates(a: Sequence[float], b: Sequence[float], measure: Measure, paired: bool, points: int) -> dict[str, Any]:
     """The estimate of a point, with its own interval and with that which holds jointly on a curve of `points`."""
     between, numbers = BETWEEN[measure, paired], (a, b) if measure == "speed" else (b, a)
-    single, joint, same = NOTHING, NOTHING, None
+    single, joint, test, same = NOTHING, NOTHING, NOTHING, None
     if len(a):
         single, joint = between(*numbers, CONFIDENCE), between(*numbers, joint_confidence(points))
         if measure == "speed":
             same = _same(single, a, b, between)
+            test = between(a, b, TOST_CONFIDENCE) if same == "yes" else NOTHING
     return {
         "estimate": single.estimate,
         "low": single.low,
         "high": single.high,
         "joint_low": joint.low,
         "joint_high": joint.high,
+        "test_low": test.low,
+        "test_high": test.high,
         "same": same,
         "rounds": single.n,
     }

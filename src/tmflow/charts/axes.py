@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 import altair as alt
@@ -113,12 +113,11 @@ class Ticks:
         """The midpoint of two values on this scale."""
         return float((left * right) ** 0.5 if self.log else (left + right) / 2)
 
-    def dodge(self, values: pd.Series, names: pd.Series, order: Sequence[str]) -> list[float]:
-        """Dodge coinciding points: shift each value by the position of its name among the drawn names in `order`."""
-        order = [name for name in order if name in set(names)]
-        step = min(STEP, SPREAD / max(len(order) - 1, 1))
-        place = {name: step * (i - (len(order) - 1) / 2) for i, name in enumerate(order)}
-        return [self.shift(value, place[name]) for value, name in zip(values, names, strict=True)]
+    def dodge(self, values: pd.Series, places: pd.Series, n_places: int) -> list[float]:
+        """Dodge coinciding points: shift each value by its place among `n_places`, which are centred on the value."""
+        step = min(STEP, SPREAD / max(n_places - 1, 1))
+        shares = (places - (n_places - 1) / 2) * step
+        return [self.shift(value, share) for value, share in zip(values, shares, strict=True)]
 
 
 LETTER = 6  # approximate px of a letter of a name

@@ -49,6 +49,7 @@ TITLES = {
     "speed_ratio": "Speed relative to a lock",
     "accuracy_difference": "Test accuracy relative to a lock",
 }
+TEST_BAR = "thick: the 90 % interval of the equivalence test (5 % each side), where it shows equivalence"
 OF_SPEED = {"speedup", "speedup_vs_tf_lock", "step_time", "time_to_accuracy", "speed_ratio"}
 NOTES = {
     "failures": (
@@ -61,8 +62,8 @@ NOTES = {
         "Seconds of the workers' loop without its pauses; the accuracy is interpolated linearly between two points of "
         "the curve."
     ),
-    "speed_ratio": "Shaded: within 5 % (equivalent).",
-    "accuracy_difference": "Shaded: within 2 percentage points (equivalent).",
+    "speed_ratio": f"Shaded: within 5 % (equivalent); {TEST_BAR}.",
+    "accuracy_difference": f"Shaded: within 2 percentage points (equivalent); {TEST_BAR}.",
 }
 UNKNOWN = "not known here"
 REVISION = "database revision "

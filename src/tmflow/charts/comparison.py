@@ -13,7 +13,7 @@ from tmflow.analysis.stats import SAME
 from tmflow.base.text import several, workers
 from tmflow.charts import palette
 from tmflow.charts.axes import Range
-from tmflow.charts.captions import MEASURED_IN_FULL, REASON, Caption, dated, provenance, workload
+from tmflow.charts.captions import MEASURED_IN_FULL, REASON, TEST_BAR, Caption, dated, provenance, workload
 from tmflow.charts.layers import Chart, Layer
 from tmflow.charts.layout import split_facets
 from tmflow.charts.marks import along_factor, lines, values_axis
@@ -54,7 +54,7 @@ def caption(sides: Sides, part: pd.DataFrame, revision: str, label: str = "") ->
     """The caption of one part of `compared`; `label` distinguishes it from the other parts."""
     a, b = sides.names
     what = "Speed" if part["measure"].iloc[0] == "speed" else "Test accuracy"
-    band = f"; grey: equivalent within {WITHIN}" if what == "Speed" else ""
+    band = f"; grey: equivalent within {WITHIN}; {TEST_BAR}" if what == "Speed" else ""
     cut = "; bars that leave the chart end in an arrow" if range_of(part).cuts else ""
     lines = [
         workload(part.iloc[0]),

@@ -15,7 +15,7 @@ from tmflow.base.text import from_to, interval, listed, several, workers
 from tmflow.charts import palette
 from tmflow.charts.axes import max_lines, value_range, wrapped_label_expr
 from tmflow.charts.layers import Layer, layered
-from tmflow.charts.marks import ACROSS, LOG, clip_bars, error_bars, points_of
+from tmflow.charts.marks import ACROSS, LOG, TEST, clip_bars, equivalence_bars, error_bars, points_of
 from tmflow.charts.series import looks, of_variants
 from tmflow.charts.tooltips import COLUMNS, hit_areas, tooltip
 
@@ -54,7 +54,7 @@ def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
     else:
         title, none, band = f"Test accuracy relative to {baseline}{POINTS}", 0.0, SAME_ACCURACY
         axis = alt.Axis(labelExpr="format(100 * datum.value, '~r')", tickCount=5)
-    data = summary.loc[summary["estimate"].notna(), [*COLUMNS, "ranking"]]
+    data = summary.loc[summary["estimate"].notna(), [*COLUMNS, "ranking", *TEST]]
     variants = of_variants(data["variant"])
     rows = variants.names
     colour, shape = looks(variants, legend=None)
@@ -75,6 +75,7 @@ def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
         region.mark_rect(color=palette.NEUTRAL, opacity=0.2).encode(x=alt.X("from:Q"), x2=alt.X2("to:Q")),
         region.mark_rule(color=palette.NEUTRAL, strokeWidth=1).encode(x=alt.X("none:Q")),
         *error_bars(Layer().encode(y=y, color=colour), bars, ACROSS),
+        *equivalence_bars(Layer().encode(y=y, color=colour), data, ACROSS),
         hit_areas(points),
         *points_of(points, data, data, size=70),
         height=_rows_height(rows, FOREST_ROW, FOREST_NAMES),

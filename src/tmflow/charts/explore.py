@@ -48,7 +48,8 @@ NAMES = {
     "causes": "Aborts by family",
     "raw_causes": "Aborts by raw status",
 }
-NAME = 130  # px: width of a name below an axis
+NAME, STEEP = 130, 200  # px: width of a name below an axis, level or steep
+ANGLE = -60  # degrees of names that have no room side by side; two lines of eight names fit on a phone
 
 
 def is_stacked(summary: pd.DataFrame) -> bool:
@@ -155,13 +156,14 @@ def _along(rows: pd.DataFrame, layout: Layout) -> tuple[pd.DataFrame, Along]:
     labelled = label_values(rows, x)
     names = [name.removeprefix(f"{name_of(x)} ") for name in labelled.cat.categories]
     ticks = Ticks(range(len(names)), log=False)
-    wrapped = [lines if len(lines := wrap_name(name, NAME)) > 1 else name for name in names]
     crowded = len(names) > 4 or max(map(len, names)) > 12
+    room = STEEP if crowded else NAME
+    wrapped = [lines if len(lines := wrap_name(name, room)) > 1 else name for name in names]
     axis = alt.Axis(
         values=ticks.values,
         labelExpr=f"{json.dumps(wrapped)}[datum.value]",
-        labelAngle=-35 if crowded else 0,
-        labelLimit=NAME,
+        labelAngle=ANGLE if crowded else 0,
+        labelLimit=room,
         labelOverlap=False,
         grid=False,
     )

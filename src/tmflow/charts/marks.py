@@ -33,27 +33,33 @@ AXES = {
 
 
 class Extent(NamedTuple):
-    """The direction of an interval: the channels of its ends, as drawn and as estimated, its caps and its arrows."""
+    """The direction of an interval: the channels of its ends, as drawn, as estimated and of the test; caps, arrows."""
 
     low: alt.X | alt.Y
     high: alt.X | alt.Y
     to_high: alt.X2 | alt.Y2
     estimated: tuple[alt.X, alt.X] | tuple[alt.Y, alt.Y]
+    test: alt.X | alt.Y
+    to_test: alt.X2 | alt.Y2
     cap: dict[str, Any]
     arrows: tuple[str, str]
 
 
+TEST = ("test_low", "test_high")  # columns of the interval of an equivalence test (see `analysis.baseline`)
 # Constants, because Altair takes 5 ms to build a channel.
 UPRIGHT = Extent(
     *(alt.Y("bar_low:Q"), alt.Y("bar_high:Q"), alt.Y2("bar_high:Q"), (alt.Y("low:Q"), alt.Y("high:Q"))),
+    *(alt.Y("test_low:Q"), alt.Y2("test_high:Q")),
     cap={"width": 5, "orient": "horizontal"},
     arrows=("triangle-down", "triangle-up"),
 )
 ACROSS = Extent(
     *(alt.X("bar_low:Q"), alt.X("bar_high:Q"), alt.X2("bar_high:Q"), (alt.X("low:Q"), alt.X("high:Q"))),
+    *(alt.X("test_low:Q"), alt.X2("test_high:Q")),
     cap={"height": 5, "orient": "vertical"},
     arrows=("triangle-left", "triangle-right"),
 )
+TEST_WIDTH = 5  # px: width of the interval of an equivalence test, which lies on the 95 % interval
 ARROW = 45  # px² of the arrow at the end of an interval that leaves the chart
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 # The point style of each kind of evidence, and its sign in a legend.
@@ -125,7 +131,8 @@ def lines(
     rows = pd.concat([part for _, part in parts])
     colour, shape = looks(series, legend_of(series.names, small) if series.names != [""] else None)
     others = tooltip_columns or [along.column]
-    kept = [*dict.fromkeys((*COLUMNS, *others, series.column, *(name for name in ("line", "dash") if name in rows)))]
+    optional = [name for name in ("line", "dash", *TEST) if name in rows]
+    kept = [*dict.fromkeys((*COLUMNS, *others, series.column, *optional))]
     size = 70 if len(along.ticks.values) <= 8 else 35
     shares = "unit" in rows and bool((rows["unit"] == "fraction").all())
     told = [*dict.fromkeys((*columns_of(rows), *others))]
@@ -145,6 +152,7 @@ def lines(
                 *behind,
                 *(_joined(whole, bars[bars["diverged"].isna()], x, y, colour, series, rows) if joined else []),
                 *error_bars(Layer().encode(x=x, color=colour), bars, offset=BESIDE),
+                *equivalence_bars(Layer().encode(x=x, color=colour), data, offset=BESIDE),
                 *(hit_areas(layer) for layer in (points, hollow) if len(layer.data)),  # below the points: where two
                 *points_of(points, whole, rows, size),  # are close, the tooltip is that of the visible one
                 *points_of(hollow, survivors, rows, size, hollow=True),
@@ -162,20 +170,19 @@ def place_points(drawn: pd.DataFrame, series: Series, along: Along, shown: Range
     beside: px from a point to its interval. nth: how many names before that of the point have its colour; from 4 on, it
     starts again at 0. diverged: how many of its rounds diverged, in words; None if none did.
     """
-    names = [name for name in series.names if name in set(drawn[series.column])]
-    at = drawn[series.column].map({name: place for place, name in enumerate(names)})
-    most = min(len(series.names), SHOWN)
+    place, most = drawn[series.column].map(series.places), min(len(series.names), SHOWN)
     step = min(BAR_STEP, BAR_SPREAD / max(most - 1, 1)) if along.joined else 0
-    values, x = drawn[along.column], drawn[along.column]
+    x = drawn[along.column]
     if not along.joined:
-        x = pd.Series(along.ticks.dodge(values, drawn[series.column], names), index=drawn.index, dtype=float)
+        x = pd.Series(along.ticks.dodge(x, place, most), index=drawn.index, dtype=float)
+    at = drawn[series.column].map(series.names.index)
     heights, ends = (np.log(it) if shown.log else it for it in (drawn["estimate"], np.array([shown.low, shown.high])))
     places = pd.DataFrame({"x": x, "height": (heights / np.ptp(ends) / COINCIDE).round(), "at": at})
     above = places.sort_values("at", kind="stable").groupby(["x", "height"]).cumcount(ascending=False)
     return {
         "x": x,
         "size": size + RIM * above.reindex(drawn.index).clip(upper=RIMS),
-        "beside": (drawn[series.column].map(series.places) - (most - 1) / 2) * step,
+        "beside": (place - (most - 1) / 2) * step,
         "nth": drawn[series.column].map(series.nth),
         "diverged": drawn["results"].map(words_of_divergence),
     }
@@ -290,6 +297,16 @@ def error_bars(
             cut_ends = layer.properties(data=bars[cut]).encode(drawn)
             arrows.append(cut_ends.mark_point(shape=shape, filled=True, size=ARROW, opacity=1, **offset))
     return [rule, *caps, *arrows]
+
+
+def equivalence_bars(
+    layer: alt.Chart, data: pd.DataFrame, extent: Extent = UPRIGHT, offset: Mapping[str, Any] = MappingProxyType({})
+) -> list[alt.Chart]:
+    """Draw the 90 % intervals of equivalence tests that show equivalence, if the data has them; as `error_bars`."""
+    if not set(TEST) <= set(data.columns) or (tested := data[data["test_low"].notna()]).empty:
+        return []
+    bars = layer.properties(data=tested).mark_rule(strokeWidth=TEST_WIDTH, opacity=0.8, **offset)
+    return [bars.encode(extent.test, extent.to_test)]
 
 
 def _joined(

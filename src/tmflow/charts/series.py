@@ -113,14 +113,15 @@ def choosable(layers: Sequence[alt.Chart], series: Series, part: int) -> list[al
 def choice_of(series: Series, n_parts: int) -> list[alt.TopLevelSelectionParameter]:
     """The parameter with the names of a series that are shown, by clicks on the legend; none for a single name.
 
-    Without a choice, as after a double click, all are shown. A chart with more than `SHOWN` begins with the first ones.
+    Without a choice all are shown: the first click isolates a name, a second one on it brings back all. A chart with
+    more than `SHOWN` names begins with the first ones.
     """
     if len(series.names) < 2:
         return []
     return [
         alt.TopLevelSelectionParameter(
             name=CHOICE,
-            select={"type": "point", "fields": [series.column], "toggle": "true", "clear": "dblclick"},
+            select={"type": "point", "fields": [series.column], "toggle": "true"},
             bind={"legend": ON_LEGEND},
             value=[{series.column: name} for name in series.first] if series.hidden else alt.Undefined,
             views=[f"{CHOICE}_{part}" for part in range(n_parts)],

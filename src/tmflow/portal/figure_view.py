@@ -222,6 +222,7 @@ def _legend(channels: Mapping[str, Spec], params: Sequence[Spec]) -> Spec:
     names = [str(name) for name in color["scale"]["domain"]] if color["legend"] else []
     words = WORDS if color["field"] == "cause" else "datum.label"
     across = page_legend(names, words).to_dict() | {"symbolStrokeWidth": 0}
+    of_the_only_view = [{name: value for name, value in param.items() if name != "views"} for param in params]
     encoding = {name: {**channel, "legend": across} for name, channel in channels.items() if names}
     return {
         "data": {"values": [{color["field"]: name} for name in names]},
@@ -230,11 +231,5 @@ def _legend(channels: Mapping[str, Spec], params: Sequence[Spec]) -> Spec:
         "height": 1,
         "padding": {"left": 5, "right": 5, "top": 0, "bottom": 0},
         "view": {"stroke": None},
-        **({"params": [_without_views(param) for param in params]} if params else {}),
+        **({"params": of_the_only_view} if params else {}),
     }
-
-
-def _without_views(param: Spec) -> Spec:
-    """The parameter for a chart with a single view. Nothing clears it: an empty choice would be the initial one."""
-    rest = {name: value for name, value in param.items() if name != "views"}
-    return {**rest, "select": {**rest["select"], "clear": False}}

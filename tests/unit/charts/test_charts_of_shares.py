@@ -11,10 +11,10 @@ from PIL import Image
 
 from tests.support.drawn import marks, points
 from tests.support.frames import grid
-from tmflow.analysis import summaries
+from tmflow.analysis import stats, summaries
 from tmflow.charts import captions, measure_charts, palette
 from tmflow.charts.axes import value_range
-from tmflow.charts.figures import Figure
+from tmflow.charts.figures import Figure, figures_of
 from tmflow.spec import abort_codes as aborts
 from tmflow.spec.strategies import parameters_of
 
@@ -147,6 +147,26 @@ def test_rows_tell_who_loses_how_much_and_who_nothing() -> None:
     assert at["nolock", 8]["bar_low"] < 0.3 < at["nolock", 8]["bar_high"]
     colours = marks(chart, "point")[0]["encoding"]["color"]["scale"]
     assert dict(zip(colours["domain"], colours["range"], strict=True))["nolock"] == palette.look("nolock").colour
+
+
+@pytest.mark.parametrize("measure", ["accuracy", "commits", "lost"])
+def test_the_csv_has_shares_and_intervals_within_0_and_1(measure: str) -> None:
+    runs = grid(("stm",), (1, 2), 3, measures="full", **parameters_of("stm"))
+    share = (
+        runs["round"].map({1: 1.0, 2: 0.5, 3: 1.0}).where(runs["threads"] == 1, runs["round"].map({1: 0, 2: 0.4, 3: 0}))
+    )
+    runs["final_accuracy"] = share
+    counts = pd.DataFrame({"uid": runs["uid"], "commits": 100 * share, "fallbacks": 100 - 100 * share, "attempts": 100})
+    full = pd.DataFrame({"uid": runs["uid"], "lost_fraction": share})
+    summary = {"accuracy": summaries.accuracy(runs), "commits": summaries.commits(runs, counts),
+               "lost": summaries.lost(runs, full)}[measure]  # fmt: skip
+    ((_, figure),) = figures_of(measure, summary, "1")
+    table = pd.read_csv(io.BytesIO(figure.file("csv")))
+    assert stats.mean_interval([1.0, 0.5, 1.0]).high > 1  # the t interval alone is not within
+    assert stats.mean_interval([0, 0.4, 0]).low < 0
+    assert sorted(table["high"])[-1] == 1
+    assert sorted(table["low"])[0] == 0
+    assert table[["estimate", "low", "high"]].stack().between(0, 1).all()
 
 
 def test_lost_and_torn_show_small_shares_from_zero() -> None:

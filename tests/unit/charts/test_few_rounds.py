@@ -95,6 +95,28 @@ def test_a_bar_that_leaves_the_chart_ends_in_an_arrow_and_has_no_cap(kind: str) 
     assert cut not in ends
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_the_interval_of_the_equivalence_test_is_drawn_where_it_shows_equivalence(same: bool) -> None:
+    runs = grid(("tf_lock", "nolock"), (2,))
+    runs["loop_s"] = 1 + 0.001 * runs["round"] + (runs["strategy"] == "nolock") * (0.01 * (runs["round"] % 3))
+    if not same:
+        runs.loc[runs["strategy"] == "nolock", "loop_s"] *= 2
+    summary = baseline.speed(runs, "tf_lock", 6)
+    (row,) = summary.to_dict("records")
+    assert (row["ranking"] == "same") == same
+    of_test = [mark for mark in marks(dot_plots.draw_comparison(summary, "tf_lock"), "rule") if "x" in mark["encoding"]
+               and mark["encoding"]["x"]["field"] == "test_low"]  # fmt: skip
+    assert len(of_test) == same
+    assert pd.isna(row["test_low"]) != same
+    if same:
+        base, own = (runs.loc[runs["strategy"] == name, "loop_s"] for name in ("tf_lock", "nolock"))
+        narrow = stats.ratio_interval(base, own, 0.90)
+        assert (row["test_low"], row["test_high"]) == pytest.approx((narrow.low, narrow.high))
+        assert row["low"] < row["test_low"] < row["test_high"] < row["high"]
+        assert {entry["test_high"] for entry in of_test[0]["rows"]} == {row["test_high"]}
+    assert "thick: the 90 % interval of the equivalence test" in captions.caption(summary, "1").text
+
+
 def test_a_line_of_staleness_does_not_run_through_what_was_never_seen() -> None:
     runs = grid(("lock",), (2,), 2)
     counts = [{"uid": uid, "staleness": n, "steps": 10} for uid in runs["uid"] for n in (0, 1, 4, 5)]
