@@ -11,20 +11,28 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
-from tests.support.sample_runs import EMULATED, sample_runs
+from tests.support.sample_runs import EMULATED, SOFTWARE, sample_runs
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
-from tmflow.store import engine, queries, schema
+from tmflow.store import campaign_queries, engine, queries, schema
 from tmflow.store.ingest import ingest
 from tmflow.store.queries import Order
 from tmflow.store.run_filter import RESULTS, RunFilter
 
 HTM = {"strategy": "htm", "budget": 5}
+ANOTHER_SOFTWARE = SOFTWARE.model_copy(update={"git_commit": "1" * 40, "git_dirty": True})
+SOCKETS = {"sockets": 2}
 RUNS = [
     *sample_runs(("a", "b"), ("lock", "nolock", HTM), (1, 2, 4), 3, unsupported=("htm",)),
     *sample_runs(("a",), (EMULATED,), (1, 2), 3, campaign="campaign-2", day=1, scale="quick"),
-    *sample_runs(("a",), ("lock",), (1,), 2, campaign="campaign-3", day=2, platform={"sockets": 2}, batch=7),
+    *(
+        run.model_copy(update={"software": SOFTWARE.model_copy(update={"git_commit": "1" * 40, "git_dirty": True})})
+        for run in sample_runs(
+            ("a",), ("lock",), (1,), 2, campaign="campaign-3", day=2, platform={"sockets": 2}, batch=7
+        )
+    ),
 ]
+OTHER_SOFTWARE = "tmflow 0.1.0 at 1111111111 with uncommitted changes"
 BY_UID = {run.uid: run for run in RUNS}
 
 
@@ -84,6 +92,11 @@ NEW_DEFINITION = RUNS[-1].experiment.definition_sha256[:8]
             RunFilter(settings=[("a", {"strategy": "lock", "threads": 2}), ("b", {})]),
             lambda run: run.experiment.name == "b" or (run.spec.strategy, run.spec.threads) == ("lock", 2),
         ),
+        (RunFilter(campaigns=("campaign-2", "campaign-3")), lambda run: run.campaign.uid != "campaign-1"),
+        (RunFilter(campaigns=("campaign-3",), scales=("full",)), lambda run: run.campaign.uid == "campaign-3"),
+        (RunFilter(software=(OTHER_SOFTWARE, "nope")), lambda run: run.campaign.uid == "campaign-3"),
+        (RunFilter(since="2026-01-02"), lambda run: run.campaign.uid != "campaign-1"),
+        (RunFilter(since="2026-01-02", until="2026-01-03"), lambda run: run.campaign.uid == "campaign-2"),
         (RunFilter(text="HARDWARE that"), lambda run: run.status == "unsupported"),
         (RunFilter(text=A_RUN.uid), lambda run: run.uid == A_RUN.uid),
         (RunFilter(text=A_RUN.uid[:11].upper()), lambda run: run.uid.startswith(A_RUN.uid[:11])),
@@ -105,6 +118,35 @@ def test_what_is_found_is_what_matches(store: Engine, asked: RunFilter, holds: C
     by_status = tally.groupby("status")["n_runs"].sum()
     assert by_status.to_dict() == table["status"].value_counts().to_dict()
     assert tally.groupby("threads")["n_runs"].sum().to_dict() == table["threads"].value_counts().to_dict()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        RunFilter(campaigns=("campaign-3",)),
+        RunFilter(software=(OTHER_SOFTWARE,)),
+        RunFilter(since="2026-01-03"),
+    ],
+    ids=str,
+)
+def test_tables_of_runs_have_those_of_a_search(store: Engine, asked: RunFilter) -> None:
+    """Also with one version and the newest definition, which are then those of the selected runs."""
+    uids = expected(lambda run: run.campaign.uid == "campaign-3")
+    assert set(queries.runs(store, asked)["uid"]) == uids
+    assert set(queries.runs(store, replace(asked, newest_definitions=True, versions="one"))["uid"]) == uids
+
+
+def test_campaigns_and_software_of_runs(store: Engine) -> None:
+    table = campaign_queries.campaigns(store)
+    n_runs = table.groupby("campaign_uid")["n_runs"].sum().to_dict()
+    assert n_runs == {uid: sum(run.campaign.uid == uid for run in RUNS) for uid in n_runs}
+    assert campaign_queries.software_names(store) == [OTHER_SOFTWARE, "tmflow 0.1.0 at 0000000000"]
+    runs, _ = campaign_queries.tracked_runs(store)
+    tracked = [run for run in RUNS if run.experiment.scale == "full" and run.evidence == "measured"]
+    assert set(runs["uid"]) == {run.uid for run in tracked}
+    commits = dict(zip(runs["uid"], runs["git_commit"], strict=True))
+    assert commits == {run.uid: run.software.git_commit for run in tracked}
+    assert runs.groupby("campaign_uid")["place"].unique().map(list).to_dict() == {"campaign-1": [0], "campaign-3": [0]}
 
 
 @pytest.mark.parametrize("text", ["%", "_", "/", "1%", "' OR 1=1 --", "no such words", A_RUN.uid[:3], "deadbeefg"])
