@@ -142,13 +142,18 @@ def show_figure(name: str, figure: Figure, extra_columns: Sequence[str] = ()) ->
 def show_chart(name: str, figure: Figure) -> None:
     """Show a figure without the table of its numbers; `name` is the name of its files."""
     st.subheader(markdown(figure.caption.title))
-    if "concat" in figure.drawn:
+    show_drawing(figure.drawn)
+    show_caption(name, figure)
+
+
+def show_drawing(drawn: Spec) -> None:
+    """Show a chart as Vega-Lite: `Figure.drawn`."""
+    if "concat" in drawn:
         with st.container(horizontal=True):
-            for part in split_parts(figure.drawn):
+            for part in split_parts(drawn):
                 st.vega_lite_chart(part, width=WIDTH)
     else:
-        st.vega_lite_chart({**figure.drawn, "autosize": FIT}, width="stretch")
-    show_caption(name, figure)
+        st.vega_lite_chart({**drawn, "autosize": FIT}, width="stretch")
 
 
 def show_numbers(name: str, figure: Figure) -> None:
