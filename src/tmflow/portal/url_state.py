@@ -58,6 +58,7 @@ class Key(StrEnum):
     PAGE = "page"
     SORT = "sort"
     ROWS = "rows"
+    COLUMNS = "columns"
     SEARCH = "search"
     TERM = "term"
     PART = "part"
