@@ -81,7 +81,7 @@ def test_it_begins_with_lock_against_nolock_paired_within_rounds(seeded: URL, mo
     )
     assert table.loc[8, "results"] == "A 6 of 6, B 5 of 6 (1 failed)"
     assert "Paired" in texts(app)
-    assert {button.label for button in app.get("download_button")} == {"SVG", "PNG", "CSV", "Vega-Lite"}
+    assert {button.label for button in app.get("download_button")} == {"SVG", "PNG", "CSV", "JSON", "Vega-Lite"}
     differ = app.dataframe[1].value.set_index("fact")
     assert differ.loc["strategy", ["a", "b"]].tolist() == ["lock", "nolock"]
 

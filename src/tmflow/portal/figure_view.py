@@ -20,13 +20,13 @@ from tmflow.portal.links import download
 KEPT = 64  # cached figures, about 0.3 MB each
 AT_ONCE = 24  # rows of a table that fit without scrolling
 WIDEST = 300  # px: widest column of names
-LABELS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "vl.json": "Vega-Lite"}
-FORMS = {"1": "%.3f", "us": "%.1f", "fraction": "%.4f"}
+LABELS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "json": "JSON", "vl.json": "Vega-Lite"}
+FORMS = {"1": "%.3f", "us": "%.1f", "s": "%.4g", "fraction": "%.4f"}
 WIDTH = 410  # px: three in a row on a wide screen; on a phone, the available width
 LEGEND = 270  # px: width of a legend next to the axis, which fits on a phone
 FIT = {"type": "fit-x", "contains": "padding"}  # a legend does not reduce the height of its chart
 CHANNELS = ("color", "shape", "opacity", "strokeDash")  # that may have a legend
-UNITS = {"1": "", "us": " (µs)", "fraction": " (fraction)"}
+UNITS = {"1": "", "us": " (µs)", "s": " (s)", "fraction": " (fraction)"}
 
 Spec = dict[str, Any]
 
@@ -54,7 +54,7 @@ def show_summary(
 def show_table(summary: pd.DataFrame, extra_columns: Sequence[str] = ()) -> None:
     """Show the estimates of a summary with their intervals, and these extra columns."""
     unit = str(summary["unit"].iloc[0])
-    along = [column for column in ("iteration", "staleness", "up_to", "cause") if column in summary]
+    along = [column for column in ("iteration", "staleness", "up_to", "cause", "target") if column in summary]
     software = ["software"] if summary["software"].nunique() > 1 else []
     order = [*dict.fromkeys(("variant", "threads", *extra_columns, *along)), "estimate", "low", "high", "rounds"]
     columns = {

@@ -16,7 +16,7 @@ from tmflow.base.documents import kept
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.base.text import listed, markdown
-from tmflow.charts.figures import DRAWINGS
+from tmflow.charts.figures import DRAWINGS, TIME_TO_ACCURACY, drawing_of
 from tmflow.claims.originals import Originals, experiment_of
 from tmflow.claims.origins import Judged
 from tmflow.claims.render import accepted_verdicts
@@ -24,7 +24,7 @@ from tmflow.claims.schema import load_claims
 from tmflow.claims.verdict import UNTESTED
 from tmflow.portal.badges import badge, load_verdicts, show_claim, verdict_badge
 from tmflow.portal.figure_view import show_summary
-from tmflow.portal.filter_widgets import choose
+from tmflow.portal.filter_widgets import choose, choose_target
 from tmflow.portal.links import halves, link, show_commands
 from tmflow.portal.study_data import Identity, SelectedRecords, Study
 from tmflow.portal.url_state import PLATFORM, Key, ValueFilter, ValuesFilter
@@ -86,8 +86,10 @@ def show_detail(number: str, originals: Originals, study: Study) -> None:
     shown = plan.experiments[name].shown()
     records = study.choose_records(plan.source(name), scale, [platform], selected.options[Key.EVIDENCE])
     published = originals.published_by(name)
-    for kind in shown["shows"] or DRAWINGS:
-        summary = _summary(kind, json.dumps(shown["only"]), records, records.key)
+    kinds = shown["shows"] or list(DRAWINGS)
+    target = choose_target() if TIME_TO_ACCURACY in kinds and len(records.curves) else None
+    for kind in kinds:
+        summary = _summary(kind, target, json.dumps(shown["only"]), records, records.key)
         show_summary(kind, summary[summary["evidence"].isin(evidences)], study.revision, name, published(kind))
     _show_sources(name, plan, scale, platform, evidences, records.versions, study)
 
@@ -133,8 +135,8 @@ def _verdicts(verdicts: Sequence[Judged], platform: str) -> None:
 
 # Shared by all sessions without a copy: no caller modifies a table.
 @st.cache_resource(show_spinner="Summarising the runs", max_entries=64)
-def _summary(kind: str, only: str, _records: SelectedRecords, key: Identity) -> pd.DataFrame:
-    return DRAWINGS[kind].summarise(Shown(_records, json.loads(only)))
+def _summary(kind: str, target: float | None, only: str, _records: SelectedRecords, key: Identity) -> pd.DataFrame:
+    return drawing_of(kind, target).summarise(Shown(_records, json.loads(only)))
 
 
 def _show_sources(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pandas as pd
 import streamlit as st
 
@@ -15,12 +17,13 @@ from tmflow.platform.facts import slug_of
 from tmflow.portal.badges import badge, count_by_status, load_verdicts, show_claim
 from tmflow.portal.figure_view import show_frame, show_numbers
 from tmflow.portal.filter_widgets import choose
-from tmflow.portal.links import link
+from tmflow.portal.links import download, link
 from tmflow.portal.study_data import Identity, Study
 from tmflow.portal.url_state import PLATFORM, Choice, Key
 from tmflow.reports import findings
 from tmflow.reports.answers import Answer, ask
 from tmflow.reports.findings import Finding
+from tmflow.reports.site.json_files import FINDINGS, findings_document
 
 MODEL = Choice("model", "Model", tuple(findings.SOURCES))
 IN_MATRIX = 12  # platforms: each takes some 50 ms when it is read first
@@ -96,6 +99,7 @@ def show_matrix(study: Study) -> None:
     table = findings.matrix(shown).drop(columns="platform").rename(columns={"platform_name": "platform"})
     narrow = {"platform": st.column_config.TextColumn(width="medium")}
     show_frame(table, "Speed of each kind of strategy over a lock, by platform", column_config=narrow)
+    download("JSON", lambda: json.dumps(findings_document(shown), allow_nan=False), FINDINGS)
     left_out = len(platforms) - IN_MATRIX
     st.caption(
         "Speed over that of a lock with as many workers: the most that have a hardware thread each. Lost updates are "

@@ -105,9 +105,11 @@ def show_list(study: Study) -> None:
                 status_badge(status, by_status[status])
     _, order, down = ORDERS[view.one(Key.SORT)]
     rows = int(view.one(Key.ROWS))
-    columns = _choose_columns()
     page = _choose_page(last=-(-min(total, REACH) // rows))
-    _table(_page(study, study.identity, only, order, down, rows, rows * (page - 1)), columns)
+    place = st.container()  # above the choice of its columns, which a phone would show first
+    columns = _choose_columns()
+    with place:
+        _table(_page(study, study.identity, only, order, down, rows, rows * (page - 1)), columns)
     which = f"of all {total:,}"
     if total > REACH:
         which = f"of the first {REACH:,} of {total:,}"

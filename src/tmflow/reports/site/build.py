@@ -10,6 +10,7 @@ import posixpath
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,7 +43,8 @@ from tmflow.native.registry import consistency_by_strategy
 from tmflow.platform.description import described, format_fact
 from tmflow.reports import docs_index, findings
 from tmflow.reports.docs_index import VOCABULARY
-from tmflow.reports.site import run_list
+from tmflow.reports.findings import Finding
+from tmflow.reports.site import json_files, run_list
 from tmflow.store import queries, run_detail
 from tmflow.store.frames import Source
 from tmflow.store.run_filter import RESULTS, RunFilter
@@ -50,8 +52,9 @@ from tmflow.study.config import Scale, Study
 
 MARKER = "site.json"  # marks a folder as a published site
 ASSETS = ("site.css", "site.js")
+EMBEDDED = "embed"  # the folder of the pages that stand in a frame of another site
 EMBED = "window.vegaEmbed = vegaEmbed;"  # the entry point of Vega for the site's script
-FORMATS = ("svg", "csv", "vl.json")  # of the files of a figure
+FORMATS = ("svg", "csv", "json", "vl.json")  # of the files of a figure
 
 
 class Written(NamedTuple):
@@ -64,10 +67,11 @@ class Written(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A figure; `path` is the path of its files in the site's folder, without the extension."""
+    """A figure with the paths of its files, without the extension, and of its page for frames, in the site's folder."""
 
     id: str
     path: str
+    embed: str
     measure: str
     panel: str
     platform: str
@@ -75,6 +79,12 @@ class Entry(NamedTuple):
     title: str
     describes: str
     caption: list[str]
+
+    @property
+    def snippet(self) -> str:
+        """The HTML that shows the figure in another page; the site's script completes the address."""
+        size = 'width="100%" height="460" loading="lazy"'
+        return f'<iframe src="{escape(self.embed)}" title="{escape(self.title)}" {size}></iframe>'
 
 
 class Album(NamedTuple):
@@ -154,11 +164,15 @@ def publish(
         _write_figures(albums, pages)
         _write_platforms(source, scale, here, pages)
         _write_docs(pages)
+        found = _find(source, counts) if scale == "full" else {}
+        document = json_files.findings_document(finding for of_model in found.values() for finding in of_model)
+        write_json(folder / json_files.FINDINGS, document)
+        json_files.write_index(folder, about, [(figure.path, figure.title) for a in albums for figure in a.figures])
         pages.write(
             "index.html",
             scoreboard=scoreboard,
             study=load_originals().study.citation(),
-            models=_findings(source, counts) if scale == "full" else [],
+            models=[_of_model(model, of_model) for model, of_model in found.items()],
             holdings=run_list.count_runs(here),
             n_platforms=here["platform"].nunique(),
             n_runs=n_runs,
@@ -237,6 +251,7 @@ def _entry(path: str, kind: str, label: str, figure: Figure) -> Entry:
     return Entry(
         id=path.rpartition("/")[2],
         path=path,
+        embed=f"{EMBEDDED}{path.removeprefix('figures')}.html",
         measure=kind,
         panel=label,
         platform=str(first["platform"]),
@@ -257,6 +272,8 @@ def _write_figures(albums: list[Album], pages: Pages) -> None:
             "panel": {figure.panel: figure.panel for figure in album.figures if figure.panel},
         }
         pages.write(f"figures/{album.slug}.html", "experiment.html", album=album, choices=choices)
+        for figure in album.figures:
+            pages.write(figure.embed, "embed.html", album=album, figure=figure)
     index = [{"experiment": album.name, **figure._asdict()} for album in albums for figure in album.figures]
     write_json(pages.folder / "figures.json", index)
 
@@ -291,16 +308,18 @@ def _write_claims(source: Source, pages: Pages) -> list[dict[str, Any]]:
     ]
 
 
-def _findings(source: Source, counts: pd.DataFrame) -> list[dict[str, Any]]:
-    """What the runs at full scale of each platform say of each model: sentences, and a table of their numbers."""
-    platforms, models = findings.measured_platforms(counts), []
-    for model in findings.SOURCES:
-        of_model = findings.find(source, platforms, model, consistency_by_strategy())
-        if of_model:
-            table = findings.matrix(of_model).rename(columns={"platform_name": "platform", "platform": "key"})
-            sentences = [(findings.sentence(finding), findings.sources(finding)) for finding in of_model]
-            models.append({"name": model, "sentences": sentences, "rows": table.to_dict("records")})
-    return models
+def _find(source: Source, counts: pd.DataFrame) -> dict[str, list[Finding]]:
+    """What the runs at full scale of each platform say, by model."""
+    platforms = findings.measured_platforms(counts)
+    found = {model: findings.find(source, platforms, model, consistency_by_strategy()) for model in findings.SOURCES}
+    return {model: of_model for model, of_model in found.items() if of_model}
+
+
+def _of_model(model: str, found: list[Finding]) -> dict[str, Any]:
+    """The findings of a model for the page: sentences, and a table of their numbers."""
+    table = findings.matrix(found).rename(columns={"platform_name": "platform", "platform": "key"})
+    sentences = [(findings.sentence(finding), findings.sources(finding)) for finding in found]
+    return {"name": model, "sentences": sentences, "rows": table.to_dict("records")}
 
 
 def _write_platforms(source: Source, scale: Scale, here: pd.DataFrame, pages: Pages) -> None:
