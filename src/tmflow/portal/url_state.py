@@ -46,6 +46,8 @@ class Key(StrEnum):
     SOFTWARE = "software"
     A = "a"
     B = "b"
+    C = "c"
+    D = "d"
     THREADS = "threads"
     RUN = "run"
     FIGURE = "figure"
