@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -79,6 +80,15 @@ def test_a_phone_shows_experiment_strategy_threads_and_time_first(seeded: URL, m
     first = ["experiment", "strategy", "threads", "step_time_us"]
     for query in ({}, {"status": "failed"}, {"threads": "1"}):
         assert list(listed(opened("runs", seeded, monkeypatch, **query)))[:4] == first
+
+
+@pytest.mark.parametrize(("agent", "fits"), [("Mozilla (iPhone) Mobile Safari", True), ("Mozilla (X11)", False)])
+def test_the_first_columns_fit_on_a_phone(agent: str, fits: bool, seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_page.st, "context", SimpleNamespace(headers={"User-Agent": agent}, url="http://here/runs"))
+    app = opened("runs", seeded, monkeypatch)
+    columns = json.loads(app.dataframe[0].proto.columns)
+    widths = [columns.get(name, {}).get("width") for name in list(listed(app))[:4]]
+    assert (None not in widths and sum(widths) <= 320) == fits  # 390 px less the margins and the box of a row
 
 
 def test_the_link_chooses_the_columns(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:

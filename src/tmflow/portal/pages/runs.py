@@ -220,13 +220,23 @@ def _table(runs: pd.DataFrame, columns: Sequence[str]) -> None:
             "reason": st.column_config.TextColumn(width=300),
             "step_time_us": st.column_config.NumberColumn(COLUMN_NAMES["step_time_us"], format="%.1f"),
             "final_accuracy": st.column_config.NumberColumn(COLUMN_NAMES["final_accuracy"], format="%.4f"),
-            **{
-                name: st.column_config.TextColumn(width=column_width(rows[name])) for name in ("experiment", "strategy")
-            },
+            **_widths(rows),
         },
         alt=f"Table of {len(runs)} runs",
     )
     st.caption("Choose a row for details. A click on a heading sorts only this page; Sort above sorts all runs.")
+
+
+def _widths(rows: pd.DataFrame) -> dict[str, Any]:
+    """The columns with a fixed width: names in full, or on a phone so that the first four columns fit."""
+    if "Mobi" in st.context.headers.get("User-Agent", ""):  # as browsers of phones say
+        return {
+            "experiment": st.column_config.TextColumn(width=84),
+            "strategy": st.column_config.TextColumn(width=104),
+            "threads": st.column_config.NumberColumn(width=58),
+            "step_time_us": st.column_config.NumberColumn("µs per step", format="%.1f", width=72),
+        }
+    return {name: st.column_config.TextColumn(width=column_width(rows[name])) for name in ("experiment", "strategy")}
 
 
 @st.cache_data(show_spinner="Counting the runs", max_entries=32)
