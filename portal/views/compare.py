@@ -1,4 +1,4 @@
-"""Two selections of runs: how B compares with A, and how else they differ."""
+"""Two to four selections of runs: how each compares with A, and how else they differ."""
 
 import streamlit as st
 
@@ -7,5 +7,7 @@ from tmflow.portal.study_data import study_or_stop
 
 st.title("Compare")
 study = study_or_stop()
-st.markdown("How much faster or more accurate is B than A, and are the two comparable?")
-compare.show_comparison(study, compare.sides_or_stop(study))
+st.markdown(
+    "How much faster or more accurate is B than A, and are the two comparable? C and D may be compared with A, too."
+)
+compare.show_comparisons(study, compare.sides_or_stop(study))

@@ -3,11 +3,11 @@
 import streamlit as st
 
 from tmflow.portal.pages import contribute
-from tmflow.portal.study_data import study_or_stop
+from tmflow.portal.study_data import find_study
 
 st.title("Add your hardware")
 st.markdown("A result of one machine may not hold on another. Each new machine makes the study more general.")
 contribute.show_steps()
 
 st.header("Most wanted hardware")
-contribute.show_wanted_machines(study_or_stop())
+contribute.show_wanted_machines(find_study())

@@ -81,7 +81,7 @@ class Study:
     def figures(self, kind: str, experiment: str, scale: str = "full", **among: Values) -> dict[str, Figure]:
         """The figures of a summary, by the label of their panel; the label of a single panel is "".
 
-        A notebook displays a figure; `figure.file("svg")`, also "png", "csv" and "vl.json", is the content of its file.
+        A notebook displays a figure; `figure.file("svg")` is its file; also "png", "csv", "json" and "vl.json".
         Figures that cannot be drawn are left out: the summary has the reason.
         """
         summary = self.summary(kind, experiment, scale, **among)

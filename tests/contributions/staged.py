@@ -11,10 +11,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import URL
+
 from tmflow.contributions import quarantine as listed
 from tmflow.contributions import staging
 from tmflow.contributions.quarantine import Quarantine
 from tmflow.contributions.staging import Staged
+from tmflow.store import engine
 
 ADDRESS = "192.0.2.1"
 
@@ -32,9 +35,14 @@ class Clock:
         self.time += timedelta(**much)
 
 
+def study_beside(quarantine: Quarantine) -> URL:
+    """The database beside the quarantine; it need not exist."""
+    return engine.sqlite_url(quarantine.folder.with_name("study.db"))
+
+
 def staged(quarantine: Quarantine, bundle: Path, by: str = ADDRESS) -> Staged:
     with bundle.open("rb") as source:
-        return staging.stage(quarantine, source, bundle.name, by)
+        return staging.stage(quarantine, source, bundle.name, by, study_beside(quarantine))
 
 
 def done(quarantine: Quarantine) -> list[tuple[str, str, str]]:

@@ -45,7 +45,7 @@ def audit(call: Call) -> list[tuple[str, str]]:
 def test_a_bundle_from_its_staging_to_its_withdrawal(call: Call, bundle: Path) -> None:
     identity = verify(bundle).identity or ""
     assert call("waiting") == "nothing waits.\n"
-    assert f"{identity}: The bundle waits for a maintainer" in call("stage", bundle)
+    assert f"{identity}: 27 runs, all of them new. The bundle waits for a maintainer" in call("stage", bundle)
     assert call("waiting").startswith(f"{identity}: 27 runs of synthetic test machine")
     assert call("accept", identity[:10]) == f"{identity} is accepted: 27 runs stored, 0 known.\n"
     with pytest.raises(BadInput, match="was accepted"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError
-from staged import ADDRESS, Clock, done, files, killed_at_every_step, staged
+from staged import ADDRESS, Clock, done, files, killed_at_every_step, staged, study_beside
 
 from tests.support.sample_bundles import sample_bundle
 from tests.support.sample_runs import sample_runs
@@ -19,7 +19,9 @@ from tmflow.base.errors import BadInput
 from tmflow.bundle.verify import verify
 from tmflow.contributions import access, review, staging
 from tmflow.contributions import quarantine as listed
+from tmflow.contributions.importer import import_bundle
 from tmflow.contributions.quarantine import Quarantine, Upload
+from tmflow.runfile.record import Run
 
 
 def test_a_good_bundle_waits_with_its_report(quarantine: Quarantine, bundle: Path) -> None:
@@ -71,13 +73,50 @@ def test_what_is_no_bundle_is_refused(quarantine: Quarantine, tmp_path: Path, co
     assert files(quarantine) == set()
 
 
+def of_strategies(*names: str) -> list[Run]:
+    """A part of the sample runs."""
+    return [run for run in sample_runs() if run.spec.strategy in names]
+
+
+def test_new_and_known_runs_are_counted_before_a_bundle_waits(
+    quarantine: Quarantine, bundle: Path, tmp_path: Path
+) -> None:
+    outcome = staged(quarantine, bundle)
+    assert outcome.message.startswith("27 runs, all of them new. The bundle waits")
+    assert outcome.overlap
+    assert outcome.overlap.experiments == [
+        {"experiment": "fig_4_1", "scale": "full", "strategies": 3, "new": 27, "known": 0, "differing": 0}
+    ]
+    study = study_beside(quarantine)
+    import_bundle(study, sample_bundle(tmp_path / "part", of_strategies("stm"), probe=None))
+    more = sample_bundle(tmp_path / "more", of_strategies("stm", "tf_lock"), probe=None)
+    assert staged(quarantine, more).message.startswith("18 runs: 9 new, 9 known already. The bundle waits")
+    changed = [of_strategies("stm")[0].model_copy(update={"setup_s": 0.2})]
+    differs = staged(quarantine, sample_bundle(tmp_path / "changed", changed, probe=None))
+    assert differs.message.startswith("1 run: 0 new, 0 known already, 1 stored with other content. The bundle waits")
+
+
+def test_a_bundle_of_known_runs_does_not_wait(quarantine: Quarantine, bundle: Path, tmp_path: Path) -> None:
+    import_bundle(study_beside(quarantine), bundle)
+    part = of_strategies("stm")
+    outcome = staged(quarantine, sample_bundle(tmp_path / "part", part, probe=None))
+    assert outcome.outcome == "known"
+    assert outcome.message == "9 runs, all of them known already. Nothing is left for a maintainer to accept."
+    assert listed.waiting(quarantine) == []
+    assert files(quarantine) == set()
+    probed = staged(quarantine, sample_bundle(tmp_path / "probed", part))
+    assert probed.outcome == "staged"  # for its probe
+    assert probed.overlap
+    assert probed.overlap.new_probe
+
+
 def test_a_file_that_is_too_large_is_not_read_to_its_end(
     quarantine: Quarantine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "UPLOAD_MIB", 2)
     source = io.BytesIO(bytes(10 * access.MIB))
     with pytest.raises(BadInput, match="larger than 2 MiB"):
-        staging.stage(quarantine, source, "large.zip", ADDRESS)
+        staging.stage(quarantine, source, "large.zip", ADDRESS, study_beside(quarantine))
     assert source.tell() == 3 * access.MIB
     assert files(quarantine) == set()
     assert done(quarantine) == [("upload", "refused", ADDRESS)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def test_it_begins_with_lock_against_nolock_paired_within_rounds(seeded: URL, mo
     )
     assert table.loc[8, "results"] == "A 6 of 6, B 5 of 6 (1 failed)"
     assert "Paired" in texts(app)
-    assert {button.label for button in app.get("download_button")} == {"SVG", "PNG", "CSV", "Vega-Lite"}
+    assert {button.label for button in app.get("download_button")} == {"SVG", "PNG", "CSV", "JSON", "Vega-Lite"}
     differ = app.dataframe[1].value.set_index("fact")
     assert differ.loc["strategy", ["a", "b"]].tolist() == ["lock", "nolock"]
 
@@ -139,6 +140,50 @@ def test_emulated_runs_have_no_speed_but_an_accuracy(seeded: URL, monkeypatch: p
     app = opened("compare", seeded, monkeypatch, **view, metric="accuracy")
     assert not app.info
     assert "percentage points" in texts(app)
+
+
+def test_up_to_four_sides_are_compared_with_the_first(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened("compare", seeded, monkeypatch, **ONE)
+    alone = app.dataframe[0].value.set_index("threads")
+    for letter in "CD":
+        (add,) = (button for button in app.button if button.label == f"Compare another one, {letter}")
+        add.click().run(timeout=60)
+        assert not app.exception
+        assert not app.warning
+    strategies = [app.selectbox(key=f"{side}.strategy").value for side in "abcd"]
+    assert len(set(strategies)) == 4
+    assert not [button for button in app.button if button.label.startswith("Compare another")]
+    assert [header.value for header in app.header if " and A" in header.value] == ["B and A", "C and A", "D and A"]
+    table = app.dataframe[0].value.set_index("threads")
+    assert table["estimate"].tolist() == alone["estimate"].tolist()
+    assert (table["joint_low"] < alone["joint_low"]).all()  # of three comparisons
+    assert re.search(r"D is [\d.]+ \[[\d.]+, [\d.]+\] times as fast as A", texts(app))
+    again = opened("compare", seeded, monkeypatch, **dict(app.query_params))
+    assert texts(again) == texts(app)
+    (remove,) = (button for button in app.button if button.label == "Remove C")
+    remove.click().run(timeout=60)
+    assert not app.exception
+    assert [header.value for header in app.header if " and A" in header.value] == ["B and A", "D and A"]
+    assert not [key for key in app.query_params if key.startswith("c.")]
+
+
+def test_a_side_may_be_there_twice(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened("compare", seeded, monkeypatch, **ONE, **{"b.strategy": "nolock", "c.strategy": "nolock"})
+    assert not app.warning
+    estimates = [t.value["estimate"].tolist() for t in app.dataframe if "joint_low" in t.value]
+    assert len(estimates) == 2
+    assert estimates[0] == estimates[1]
+
+
+def test_three_runs_are_compared_with_the_first(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = queries.runs(engine.open_reader(seeded), replace(RESULTS, experiments=["softmax-batch-1"]))
+    of_point = runs.query("threads == 2 and round == 3")
+    a, b, c = of_point["uid"].iloc[:3]
+    app = opened("compare", seeded, monkeypatch, a=a, b=b, c=c)
+    assert not app.error
+    times = of_point.set_index("uid")["loop_s"]
+    estimates = [t.value["estimate"].iloc[0] for t in app.dataframe if "joint_low" in t.value]
+    assert estimates == pytest.approx([times[a] / times[b], times[a] / times[c]])
 
 
 def test_two_runs_are_compared_without_an_interval(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:

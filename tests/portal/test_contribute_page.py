@@ -18,6 +18,7 @@ from tmflow.claims.next_run import Machine, find_missing_machines
 from tmflow.claims.schema import load_claims
 from tmflow.portal.pages.contribute import DOCS, STEPS
 from tmflow.reports import docs_index
+from tmflow.store import engine, schema
 
 COMMANDS = [command for step in STEPS for command in step.commands]
 
@@ -29,10 +30,18 @@ def test_the_page_shows_every_command(seeded: URL, monkeypatch: pytest.MonkeyPat
     assert not app.error
 
 
-def test_the_steps_are_there_without_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = opened("contribute", f"sqlite:///{tmp_path}/missing.db", monkeypatch)
+@pytest.mark.parametrize("exists", [False, True])
+def test_the_whole_page_is_there_without_any_run(exists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = engine.sqlite_url(tmp_path / "study.db")
+    if exists:
+        schema.upgrade(url)
+    app = opened("contribute", url, monkeypatch)
     assert "\n".join(COMMANDS) in "\n".join(commands(app))
-    assert "There are no results yet" in app.info[0].value
+    assert not app.info
+    assert not app.error
+    wanted = find_missing_machines(load_claims(), [])
+    assert wanted
+    assert all(f"**{machine}**" in texts(app) for machine in wanted)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

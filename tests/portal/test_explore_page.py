@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from pages import opened, texts
+from pages import opened, plain, texts
 from seed import CRASH, PLATFORM
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
@@ -63,6 +63,34 @@ def test_the_browser_is_sent_what_the_files_are_drawn_from(seeded: URL, monkeypa
     assert [layer["mark"] for layer in sent["layer"]] == [layer["mark"] for layer in spec["layer"]]
     assert [layer["encoding"] for layer in sent["layer"]] == [layer["encoding"] for layer in spec["layer"]]
     assert {data.name for data in chart.proto.datasets} == set(spec["datasets"])
+
+
+def test_the_link_chooses_the_target_accuracy(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = {"experiment": "softmax-batch-100", "metric": "time_to_accuracy"}
+    assert "never reached 90%" in texts(seen(seeded, monkeypatch, **of))
+    app = seen(seeded, monkeypatch, **of, target="62.5")
+    assert not app.warning
+    assert "Seconds to 62.5% test accuracy" in str(app.get("vega_lite_chart")[0].proto.spec)
+    only = replace(RESULTS, statuses=None, experiments=["softmax-batch-100"], scales=["full"])
+    reader = engine.open_reader(seeded)
+    expected = summaries.time_to_accuracy(queries.runs(reader, only), queries.curves(reader, only), [0.625])
+    shown = table(app).set_index(["strategy", "threads"])["estimate"].sort_index()
+    pd.testing.assert_series_equal(shown, expected.set_index(["strategy", "threads"])["estimate"].sort_index())
+    assert shown.notna().any()
+    (box,) = app.number_input
+    box.set_value(50.0).run()
+    assert app.query_params["target"] == "50"
+    app.number_input[0].set_value(None).run()
+    assert "target" not in app.query_params
+
+
+@pytest.mark.parametrize("wrong", ["high", "0", "101", "nan", "inf", "-5", ""])
+def test_a_wrong_target_is_told_in_a_sentence(wrong: str, seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = {"experiment": "softmax-batch-100", "metric": "time_to_accuracy"}
+    app = seen(seeded, monkeypatch, **of, target=wrong)
+    (warning,) = app.warning
+    assert plain(warning.value).endswith(", but a target is from 0.1 to 100 %: showing 90% and 97%.")
+    assert plain(warning.value).startswith(f"The link asks for the target '{wrong}'")
 
 
 def test_without_a_wish_it_is_the_figure_of_an_experiment(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ def test_a_platform_s_page_tells_what_was_recorded(two: URL, monkeypatch: pytest
     assert metrics["Disturbed runs"] == "25 %"
     assert "No: the processor reports no RTM" in texts(app).replace("&#58;", ":")
     assert "all 24 runs" in texts(app)
-    assert {button.label for button in app.get("download_button")} == {"SVG", "PNG", "CSV", "Vega-Lite"}
+    assert {button.label for button in app.get("download_button")} == {"SVG", "PNG", "CSV", "JSON", "Vega-Lite"}
 
 
 def test_one_round_shows_no_spread_and_text_of_others_is_inert(two: URL, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pandas as pd
 import pytest
 from published import HOSTILE, OWN, Published
 
+from tmflow.analysis.stats import Interval
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.platform.description import described
+from tmflow.reports.findings import Effect, Finding
 from tmflow.reports.site.build import publish
+from tmflow.reports.site.json_files import INDEX, findings_document
 from tmflow.reports.site.run_list import newest_runs, write_runs
 from tmflow.store import engine, queries, schema
 from tmflow.store.run_filter import RunFilter
@@ -117,6 +122,73 @@ def test_the_files_of_a_figure_have_the_same_numbers(site: Published) -> None:
     assert drawn == set(numbers)
     svg = (site.site / f"{speedup['path']}.svg").read_text()
     assert svg.count('aria-roledescription="point"') == len(numbers)
+
+
+def test_every_json_file_is_in_the_index_and_has_no_nan(site: Published) -> None:
+    index = json.loads((site.site / INDEX).read_text())
+    assert (index["kind"], index["schema_version"], index["scale"]) == ("tmflow-index", 1, "full")
+    assert index["revision"] == queries.revision(engine.open_reader(site.url))
+    paths = [document["path"] for document in index["documents"]]
+    runs = json.loads((site.site / "runs" / "index.json").read_text())["files"]
+    there = {name for name in files_of(site.site) if name.endswith(".json") and not name.endswith(".vl.json")}
+    there = {name for name in there if not name.startswith("method/")}  # files of the docs
+    assert there - {INDEX, *(f"runs/{name}" for name in runs)} == set(paths)
+    assert len(paths) == len(set(paths))
+    for name in there:
+
+        def refuse(constant: str, name: str = name) -> None:
+            pytest.fail(f"{name} has {constant}")
+
+        json.loads((site.site / name).read_text(), parse_constant=refuse)
+
+
+def test_the_json_of_a_figure_has_the_numbers_and_units_of_its_csv(site: Published) -> None:
+    for entry in json.loads((site.site / "figures.json").read_text()):
+        document = json.loads((site.site / f"{entry['path']}.json").read_text())
+        assert (document["kind"], document["schema_version"]) == ("tmflow-figure", 1)
+        assert (document["title"], document["caption"]) == (entry["title"], entry["caption"])
+        columns = {column["name"]: column for column in document["columns"]}
+        assert all(set(column) == {"name", "type", "unit"} for column in columns.values())
+        table = pd.DataFrame(document["rows"], columns=list(columns))
+        csv = pd.read_csv(site.site / f"{entry['path']}.csv")
+        assert list(table) == list(csv)
+        for name, column in columns.items():
+            if column["type"] in ("integer", "number"):
+                numbers = pd.to_numeric(table[name]).astype(float).to_numpy()
+                np.testing.assert_array_equal(numbers, csv[name].astype(float).to_numpy(), err_msg=name)
+        python = {"integer": int, "number": float, "boolean": bool, "string": str}
+        for row in document["rows"]:
+            for value, column in zip(row, document["columns"], strict=True):
+                assert value is None or isinstance(value, python[column["type"]]), column
+        (unit,) = set(table["unit"])
+        assert {columns[name]["unit"] for name in ("estimate", "low", "high")} == {unit}
+        assert (columns["threads"]["unit"], columns["threads"]["type"]) == ("threads", "integer")
+
+
+def test_the_findings_are_numbers_with_intervals(tmp_path: Path) -> None:
+    speed, missing = Interval(1.5, 1.25, 1.75, 6), Interval(0.5, math.nan, math.nan, 1)
+    effect = Effect("htm", speed, "more", "lock", "fig-4.10", 4, 1)
+    document = findings_document([Finding("p", "P", "mnist_deep", {"htm": effect}, frozenset(["stm"]), missing, None)])
+    assert (document["kind"], document["schema_version"]) == ("tmflow-findings", 1)
+    (finding,) = json.loads(json.dumps(document, allow_nan=False))["findings"]
+    assert finding["speed_over_lock"] == [
+        {"quantity": "htm", "variant": "htm", "baseline": "lock", "experiment": "fig-4.10", "workers": 4, "batch": 1,
+         "estimate": 1.5, "low": 1.25, "high": 1.75, "rounds": 6}
+    ]  # fmt: skip
+    assert finding["elements_in_transactions"] == {"estimate": 0.5, "low": None, "high": None, "rounds": 1}
+    assert (finding["lost_updates"], finding["unsupported"]) == (None, ["stm"])
+
+
+def test_a_chart_can_stand_in_a_frame_and_its_page_shows_how(site: Published) -> None:
+    for entry in json.loads((site.site / "figures.json").read_text()):
+        embedded = Tags((site.site / entry["embed"]).read_text())
+        assert entry["title"] in "".join(embedded.text)
+        (chart,) = [attributes["data-chart"] for _, attributes in embedded.tags if "data-chart" in attributes]
+        assert ((site.site / entry["embed"]).parent / f"{chart}.vl.json").resolve().is_file()
+        album = Tags((site.site / "figures" / f"{entry['path'].split('/')[1]}.html").read_text())
+        (snippet,) = [text for text in album.text if f'src="{entry["embed"]}"' in text]
+        ((tag, attributes),) = Tags(snippet).tags
+        assert (tag, attributes["title"]) == ("iframe", entry["title"])
 
 
 def test_all_runs_are_listed_with_their_command(site: Published) -> None:

@@ -123,6 +123,19 @@ def test_a_link_opens_exactly_its_view_and_its_chart(page: Page, address: str, s
         assert pytest.approx(100 * estimate if unit == "fraction" else estimate, rel=1e-3) in shown
 
 
+def test_a_chart_is_drawn_in_a_frame_of_another_page(page: Page, address: str) -> None:
+    page.goto(f"{address}/{ALBUM}")
+    figure = page.locator("figure:visible").first
+    figure.get_by_text("Embed this chart").click()
+    snippet = figure.locator("code.embed").inner_text()
+    assert f'src="{address}/embed/' in snippet
+    page.route("**/elsewhere.html", lambda route: route.fulfill(body=snippet, content_type="text/html"))
+    page.goto(f"{address}/elsewhere.html")
+    frame = page.frame_locator("iframe")
+    expect(frame.locator(POINTS).first).to_be_visible()
+    expect(frame.get_by_role("link", name="The figure with its caption and numbers")).to_be_visible()
+
+
 def test_a_wrong_link_is_told(page: Page, address: str) -> None:
     page.goto(f"{address}/{ALBUM}#measure=%3Cimg%20src%3Dx%3E")
     expect(page.get_by_role("status")).to_have_text(

@@ -43,14 +43,14 @@ def bundle(folder: Path, runs: list[Run] | None = None) -> Path:
 def page(quarantine: Quarantine, study: URL, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AppTest:
     """The page with a waiting bundle, after the token was entered."""
     with bundle(folder / "made").open("rb") as source:
-        assert staging.stage(quarantine, source, NAME, "192.0.2.1").outcome == "staged"
+        assert staging.stage(quarantine, source, NAME, "192.0.2.1", study).outcome == "staged"
     return give(opened("quarantine", study, monkeypatch), MAINTAINER_TOKEN)
 
 
 def wait_too(quarantine: Quarantine, folder: Path, campaign: str) -> str:
     """The identity of another bundle that now waits."""
     with bundle(folder / campaign, sample_runs(campaign=campaign)).open("rb") as source:
-        staged = staging.stage(quarantine, source, NAME, "192.0.2.2")
+        staged = staging.stage(quarantine, source, NAME, "192.0.2.2", engine.sqlite_url(folder / "study.db"))
     assert staged.outcome == "staged"
     assert staged.report.identity
     return staged.report.identity
@@ -104,6 +104,20 @@ def test_the_report_is_there_and_the_bundle_is_accepted(
     ]  # fmt: skip
 
 
+def test_what_accepting_would_change_is_shown_before(
+    quarantine: Quarantine, study: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_bundle(study, bundle(tmp_path / "part", [run for run in sample_runs() if run.spec.strategy == "stm"]))
+    app = page(quarantine, study, tmp_path, monkeypatch)
+    assert "27 runs: 18 new, 9 known already." in texts(app)
+    (counts,) = [table.value for table in app.dataframe if "known" in table.value]
+    assert counts.to_dict("records") == [
+        {"experiment": "fig_4_1", "scale": "full", "strategies": 3, "new": 18, "known": 9, "differing": 0}
+    ]
+    assert "Speedup" in texts(app)
+    assert len(app.get("vega_lite_chart")) == 1
+
+
 def test_a_bundle_is_rejected_for_a_reason(
     quarantine: Quarantine, study: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +152,7 @@ def test_a_database_that_cannot_be_used_is_told_and_the_bundle_waits_on(
     (tmp_path / "study.db").write_text("not a database " * 100)
     click(app, "Accept")
     assert "is not a SQLite database" in plain(app.error[0].value)
+    assert {button.label.split()[0] for button in app.button} >= {"Accept", "Reject"}
     assert len(listed.waiting(quarantine)) == 1
     assert actions(quarantine)[-1] == ("accept", "refused")
 

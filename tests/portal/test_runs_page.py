@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -73,6 +74,39 @@ def test_those_without_result_tell_why_beside_their_status(seeded: URL, monkeypa
     ok = listed(opened("runs", seeded, monkeypatch, status="ok"))
     assert set(ok["status"]) == {"✓ ok"}
     assert "reason" not in ok  # a column without values
+
+
+def test_a_phone_shows_experiment_strategy_threads_and_time_first(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = ["experiment", "strategy", "threads", "step_time_us"]
+    for query in ({}, {"status": "failed"}, {"threads": "1"}):
+        assert list(listed(opened("runs", seeded, monkeypatch, **query)))[:4] == first
+
+
+@pytest.mark.parametrize(("agent", "fits"), [("Mozilla (iPhone) Mobile Safari", True), ("Mozilla (X11)", False)])
+def test_the_first_columns_fit_on_a_phone(agent: str, fits: bool, seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_page.st, "context", SimpleNamespace(headers={"User-Agent": agent}, url="http://here/runs"))
+    app = opened("runs", seeded, monkeypatch)
+    columns = json.loads(app.dataframe[0].proto.columns)
+    widths = [columns.get(name, {}).get("width") for name in list(listed(app))[:4]]
+    assert (None not in widths and sum(widths) <= 320) == fits  # 390 px less the margins and the box of a row
+
+
+def test_the_link_chooses_the_columns(seeded: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened("runs", seeded, monkeypatch, columns=["learning_rate", "loop_s", "experiment"])
+    assert not app.warning
+    assert list(listed(app)) == ["experiment", "learning_rate", "loop_s"]
+    wrong = opened("runs", seeded, monkeypatch, columns=["colour"])
+    assert "asks for columns 'colour', which is not here" in read(wrong.warning[0].value)
+    assert list(listed(wrong)) == list(listed(opened("runs", seeded, monkeypatch)))
+    (widget,) = [widget for widget in app.multiselect if widget.label == "Columns"]
+    widget.set_value(["batch"]).run()
+    assert list(listed(app)) == ["batch"]
+    assert app.query_params["columns"] == "batch"
+
+
+def test_every_column_that_is_offered_exists(seeded: URL) -> None:
+    table = queries.page(engine.open_reader(seeded), RunFilter(), rows=1)
+    assert {*runs_page.COLUMNS, *runs_page.MORE_COLUMNS} - {"step_time_us"} <= set(table)
 
 
 @pytest.mark.parametrize(

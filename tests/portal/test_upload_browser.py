@@ -75,7 +75,9 @@ def bundles(folder: Path, *campaigns: str) -> list[Path]:
 def stage(folder: Path, bundle: Path) -> str:
     """The identity of a bundle that now waits in the portal's quarantine."""
     with bundle.open("rb") as source:
-        staged = staging.stage(Quarantine(folder / "quarantine"), source, bundle.name, "192.0.2.1")
+        staged = staging.stage(
+            Quarantine(folder / "quarantine"), source, bundle.name, "192.0.2.1", engine.sqlite_url(folder / "study.db")
+        )
     assert staged.outcome == "staged"
     return staged.report.identity or ""
 

@@ -14,14 +14,17 @@ from streamlit.testing.v1 import AppTest
 from uploading import UPLOAD_TOKEN, actions, asked, click, give, quarantine_in
 
 from tests.support.sample_bundles import sample_bundle
+from tests.support.sample_runs import sample_runs
 from tmflow.bundle.verify import verify
 from tmflow.contributions import access as limits
 from tmflow.contributions import access as rates
 from tmflow.contributions import quarantine as listed
 from tmflow.contributions import quarantine as place
 from tmflow.contributions.access import Role
+from tmflow.contributions.importer import import_bundle
 from tmflow.contributions.quarantine import Quarantine
 from tmflow.portal import uploads
+from tmflow.store import engine
 
 
 @pytest.fixture
@@ -70,7 +73,10 @@ def test_a_good_bundle_waits_and_its_report_is_shown(quarantine: Quarantine, pag
     bundle = sample_bundle(tmp_path / "made")
     assert not page.error
     bring(page, "mine **b**.zip", bundle.read_bytes())
+    assert "27 runs, all of them new" in page.success[0].value
     assert "waits for a maintainer" in page.success[0].value
+    (counts,) = [table.value for table in page.dataframe if "new" in table.value]
+    assert counts[["experiment", "new", "known"]].to_numpy().tolist() == [["fig_4_1", 27, 0]]
     assert "27 runs of synthetic test machine" in texts(page)
     assert "- error" not in texts(page)
     (upload,) = listed.waiting(quarantine)
@@ -78,6 +84,19 @@ def test_a_good_bundle_waits_and_its_report_is_shown(quarantine: Quarantine, pag
     assert actions(quarantine) == [("token", "right"), ("receive", "begun"), ("upload", "staged"), ("report", "shown")]
     bring(page, "again.zip", bundle.read_bytes())
     assert "waits for a maintainer already" in page.info[0].value
+
+
+def test_known_runs_are_told_and_do_not_wait(
+    quarantine: Quarantine, page: AppTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = sample_bundle(tmp_path / "made", probe=None)
+    url = engine.sqlite_url(tmp_path / "study.db")
+    import_bundle(url, bundle)
+    monkeypatch.setenv(engine.VARIABLE, url.render_as_string())
+    part = [run for run in sample_runs() if run.spec.strategy == "stm"]
+    bring(page, "part.zip", sample_bundle(tmp_path / "part", part, probe=None).read_bytes())
+    assert "9 runs, all of them known already" in page.info[0].value
+    assert listed.waiting(quarantine) == []
 
 
 def test_problems_are_listed_and_nothing_is_kept(quarantine: Quarantine, page: AppTest, tmp_path: Path) -> None:

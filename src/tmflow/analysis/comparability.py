@@ -6,6 +6,7 @@ A fact that is unknown on either side never counts as equal: it is listed as unk
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
@@ -69,7 +70,7 @@ def differences(sides: Sides, things: Things) -> list[Difference]:
 
     The runs of the sides must have the columns `env_sha256` and `software_sha256`.
     """
-    sides = Sides(*map(with_dataset, sides))
+    sides = replace(sides, a=with_dataset(sides.a), b=with_dataset(sides.b))
     entries = [
         *_time(sides),
         *_of_runs(sides),
@@ -84,10 +85,10 @@ def differences(sides: Sides, things: Things) -> list[Difference]:
     return sorted(entries, key=lambda difference: JUDGEMENTS.index(difference.judgement))
 
 
-def forbids(entries: Sequence[Difference], measure: Measure) -> list[str]:
-    """Describe each difference that blocks a comparison by `measure`, one sentence each."""
+def forbids(entries: Sequence[Difference], measure: Measure, letter: str = "B") -> list[str]:
+    """Describe each difference that blocks a comparison by `measure`, one sentence each; `letter`: that of `Sides`."""
     return [
-        f"{difference.what.capitalize()}: {difference.fact} is {difference.a} in A and {difference.b} in B: "
+        f"{difference.what.capitalize()}: {difference.fact} is {difference.a} in A and {difference.b} in {letter}: "
         f"{difference.why}."
         for difference in entries
         if difference.judgement == "blocks" and (measure == "speed" or difference.fact not in OF_TIME)

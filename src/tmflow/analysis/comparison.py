@@ -1,4 +1,7 @@
-"""Comparison of two selections of runs, A and B, at each point that both have.
+"""Comparison of a selection of runs, B, with another one, A, at each point that both have.
+
+There may be several comparisons with one A: the other side is then called C or D, and the joint intervals hold for all
+comparisons together.
 
 A side is one variant on one platform with one software version: a table of `store.queries.runs` with the column
 `software_sha256`. Two points match if all factors except the strategy and its parameters are equal. The sides may
@@ -10,8 +13,9 @@ from any experiments.)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -64,11 +68,25 @@ DIGITS = 8  # shown of a hash
 WITHIN = f"{100 * BOUND:g} %"
 
 
-class Sides(NamedTuple):
-    """The runs of A and of B, of any status."""
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """The runs of A and of the side compared with it, of any status; an iterator yields the two.
+
+    letter: what the other side is called. comparisons: how many sides are compared with A.
+    """
 
     a: pd.DataFrame
     b: pd.DataFrame
+    letter: str = "B"
+    comparisons: int = 1
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        yield from (self.a, self.b)
+
+    @property
+    def letters(self) -> dict[str, str]:
+        """What the two sides are called, by the names of the fields."""
+        return {"a": "A", "b": self.letter}
 
     @property
     def paired(self) -> bool:
@@ -88,7 +106,7 @@ class Sides(NamedTuple):
             if different and (column == "platform" or names[0] == names[1]):
                 values = [str(value)[:DIGITS] if column.endswith("_sha256") else value for value in firsts[column]]
                 names = [f"{name} {word} {value}" for name, value in zip(names, values, strict=True)]
-        return (names[0], names[1]) if names[0] != names[1] else (f"{names[0]} (A)", f"{names[1]} (B)")
+        return (names[0], names[1]) if names[0] != names[1] else (f"{names[0]} (A)", f"{names[1]} ({self.letter})")
 
 
 def compared(sides: Sides, measure: Measure) -> pd.DataFrame:
@@ -97,7 +115,9 @@ def compared(sides: Sides, measure: Measure) -> pd.DataFrame:
     - estimate, low, high: B relative to A with its 95 % interval; a ratio of speeds (above 1: B is faster) or a
       difference of accuracies (a fraction, above 0: B is higher). The interval is paired if rounds have results of
       both, else Welch's. The bounds are NaN for a single pair, or if a side has a single round;
-    - joint_low, joint_high: bounds of intervals that hold jointly, at 95 %, for a curve over the number of workers;
+    - joint_low, joint_high: bounds of intervals that hold jointly, at 95 %, for a curve over the number of workers, and
+      for all `comparisons` with A;
+    - letter, comparisons: those of the sides;
     - same: for speeds, "yes" if they are equivalent within 5 %, "no" if the interval is beyond 5 %, else
       "inconclusive";
     - test_low, test_high: the 90 % interval of the equivalence test, where it shows that they are equivalent;
@@ -115,14 +135,16 @@ def compared(sides: Sides, measure: Measure) -> pd.DataFrame:
     name_a, name_b = sides.names
     paired = sides.paired
     points = [
-        dict(zip(FACTORS, key, strict=True)) | _counts(point) | _values(point, measure, paired)
+        dict(zip(FACTORS, key, strict=True))
+        | _counts(point, sides.letters)
+        | _values(point, measure, paired, sides.letters)
         for key, point in both.groupby([*FACTORS], dropna=False, sort=False)
     ]
     table = pd.DataFrame(points)
     of_curve = [name for name in FACTORS if name != "threads"]
     several = (table["a"].map(len).clip(upper=table["b"].map(len)) > 1).groupby(numbered(table, of_curve))
     estimates = [
-        _estimates(a, b, measure, paired, max(n, 1))
+        _estimates(a, b, measure, paired, max(n, 1) * sides.comparisons)
         for a, b, n in zip(table.pop("a"), table.pop("b"), several.transform("sum"), strict=True)
     ]
     reasons = table.pop("reason")
@@ -131,6 +153,8 @@ def compared(sides: Sides, measure: Measure) -> pd.DataFrame:
         measure=measure,
         unit="1" if measure == "speed" else "fraction",
         variant=f"{name_b} against {name_a}",
+        letter=sides.letter,
+        comparisons=sides.comparisons,
         strategy=sides.b["strategy"].iloc[0],
         evidence=sides.b["evidence"].iloc[0],
     )
@@ -165,10 +189,10 @@ def sentence(row: pd.Series) -> str:
         return f"Nothing: {row['reason']}."
     low, high = (None if pd.isna(row[bound]) else float(row[bound]) for bound in ("low", "high"))
     if row["measure"] == "speed":
-        ratio = f"B is {interval(row['estimate'], low, high)} times as fast as A"
+        ratio = f"{row['letter']} is {interval(row['estimate'], low, high)} times as fast as A"
         return f"{ratio}; equivalent within {WITHIN}: {row['same']}."
     bounds = "" if low is None or high is None else f" [{100 * low:+.2f}, {100 * high:+.2f}]"
-    return f"The accuracy of B minus that of A is {100 * row['estimate']:+.2f}{bounds} percentage points."
+    return f"The accuracy of {row['letter']} minus that of A is {100 * row['estimate']:+.2f}{bounds} percentage points."
 
 
 def joint_sentence(table: pd.DataFrame) -> str:
@@ -177,6 +201,7 @@ def joint_sentence(table: pd.DataFrame) -> str:
     if points.empty:
         return "The curve as a whole is inconclusive: no point has an interval."
     level, more, less = (1, "faster", "slower") if points["measure"].iloc[0] == "speed" else (0, "higher", "lower")
+    letter, comparisons = points["letter"].iloc[0], int(points["comparisons"].iloc[0])
     above, below = points["joint_low"] > level, points["joint_high"] < level
     decided = [
         f"{word} with {listed(list(points.loc[where, 'threads']))}"
@@ -185,10 +210,11 @@ def joint_sentence(table: pd.DataFrame) -> str:
     ]
     open_threads = points.loc[~(above | below), "threads"]
     undecided = f"undecided with {listed(list(open_threads))}" if len(open_threads) else ""
-    result = "; ".join(filter(None, [f"B is {' and '.join(decided)}" if decided else "", undecided]))
+    result = "; ".join(filter(None, [f"{letter} is {' and '.join(decided)}" if decided else "", undecided]))
     same_threads = list(table.loc[table["same"] == "yes", "threads"])
     same = f" Each point by itself: equivalent within {WITHIN} with {listed(same_threads)}." if same_threads else ""
-    return f"By number of workers, jointly at 95 % (Bonferroni over {len(points)}): {result}.{same}"
+    over = f"{len(points)} points of each of {comparisons} comparisons" if comparisons > 1 else f"{len(points)}"
+    return f"By number of workers, jointly at 95 % (Bonferroni over {over}): {result}.{same}"
 
 
 def pairing_sentence(sides: Sides) -> str:
@@ -196,7 +222,7 @@ def pairing_sentence(sides: Sides) -> str:
     if sides.paired:
         return "Paired: each round that has both gives one value, so what the machine did in that round cancels out."
     return (
-        "Not paired: no round has both, so rounds of A are compared with other rounds of B (Welch's t on "
+        f"Not paired: no round has both, so rounds of A are compared with other rounds of {sides.letter} (Welch's t on "
         "independent samples). The result includes every difference between the machines, days and software."
     )
 
@@ -205,28 +231,28 @@ def _ok(side: pd.DataFrame) -> pd.DataFrame:
     return side[side["status"] == "ok"]
 
 
-def _counts(point: pd.DataFrame) -> dict[str, Any]:
+def _counts(point: pd.DataFrame, letters: Mapping[str, str]) -> dict[str, Any]:
     """The columns of a point that do not depend on the measure."""
     results = _ok(point)
-    sides = [(side, point[point["side"] == side]) for side in "ab"]
+    sides = [(letter, point[point["side"] == side]) for side, letter in letters.items()]
     return {
         "rounds_a": int((results["side"] == "a").sum()),
         "rounds_b": int((results["side"] == "b").sum()),
-        "results": ", ".join(f"{side.upper()} {rounds_with_result(runs)}" for side, runs in sides if len(runs)),
+        "results": ", ".join(f"{letter} {rounds_with_result(runs)}" for letter, runs in sides if len(runs)),
         "disturbed_rounds": int(flags(results["disturbed"]).sum()),
         "hardware_threads": point["hardware_threads"].min(),
         "last_run_utc": point["started_at_utc"].max(),
     }
 
 
-def _values(point: pd.DataFrame, measure: Measure, paired: bool) -> dict[str, Any]:
+def _values(point: pd.DataFrame, measure: Measure, paired: bool, letters: Mapping[str, str]) -> dict[str, Any]:
     """The values of `a` and of `b`, in pairs if `paired`, and the `reason` if any are missing."""
     column = VALUE[measure]
     timed = _ok(point).dropna(subset=column)
     a, b = (timed[timed["side"] == side] for side in "ab")
     if a.empty or b.empty:
-        return {"a": [], "b": [], "reason": _missing(point)}
-    lost = _without_result(point)
+        return {"a": [], "b": [], "reason": _missing(point, letters)}
+    lost = _without_result(point, letters)
     if not paired:
         return {"a": list(a[column]), "b": list(b[column]), "reason": "; ".join(lost) or None}
     joined = a.merge(b, on=[*PROCESSES], suffixes=("_a", "_b"))
@@ -239,21 +265,21 @@ def _values(point: pd.DataFrame, measure: Measure, paired: bool) -> dict[str, An
     }
 
 
-def _without_result(point: pd.DataFrame) -> list[str]:
+def _without_result(point: pd.DataFrame, letters: Mapping[str, str]) -> list[str]:
     """Describe how the rounds of each side without a result ended."""
-    ends = {side: without_result(point[point["side"] == side]) for side in "ab"}
-    return [f"{side.upper()}: {end}" for side, end in ends.items() if end]
+    ends = {letter: without_result(point[point["side"] == side]) for side, letter in letters.items()}
+    return [f"{letter}: {end}" for letter, end in ends.items() if end]
 
 
-def _missing(point: pd.DataFrame) -> str:
+def _missing(point: pd.DataFrame, letters: Mapping[str, str]) -> str:
     """Describe why a point cannot be compared."""
     reasons = []
-    for side in "ab":
+    for side, letter in letters.items():
         runs = point[point["side"] == side]
         if runs.empty:
-            reasons.append(f"{side.upper()} was not run there")
+            reasons.append(f"{letter} was not run there")
         elif _ok(runs).empty:
-            reasons.append(f"{side.upper()}: {without_result(runs)}")
+            reasons.append(f"{letter}: {without_result(runs)}")
     return "; ".join(reasons) or NO_TIME
 
 

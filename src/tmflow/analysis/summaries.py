@@ -38,6 +38,7 @@ from tmflow.analysis.rounds import NOTHING, Estimate, Rounds, of_measured, pair_
 from tmflow.analysis.run_table import POINT, VARIANT
 from tmflow.analysis.stats import Interval, log_ratios, mean_interval, ratio_interval, share_interval, within_shares
 from tmflow.base.errors import unknown
+from tmflow.base.text import percent
 from tmflow.runfile.record import NO_TIME
 from tmflow.spec.abort_codes import CLASSES, describe, status_of
 
@@ -236,7 +237,7 @@ def time_to_accuracy(runs: pd.DataFrame, points: pd.DataFrame, targets: Iterable
         def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
             reached = rounds["reached_s"]
             if never := int(np.isnan(reached).sum()):
-                return NOTHING, f"{never} of {len(reached)} rounds never reached {target:.0%}"
+                return NOTHING, f"{never} of {len(reached)} rounds never reached {percent(target)}"
             return ratio_interval(reached, np.ones_like(reached)), None
 
         reached = [(uid, first_at(target, curve["elapsed_s"], curve["accuracy"])) for uid, curve in run_curves]

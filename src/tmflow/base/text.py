@@ -55,6 +55,11 @@ def interval(estimate: float, low: float | None, high: float | None) -> str:
     return f"{estimate:.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"
 
 
+def percent(fraction: float) -> str:
+    """97.5%, with as many digits as the fraction has, up to six"""
+    return f"{100 * fraction:.6g}%"
+
+
 def span(low: float | None, high: float | None) -> str:
     """Format a range; None is no bound."""
     if high is None:

@@ -1,4 +1,4 @@
-"""The chart of a comparison of two sides: B relative to A over the number of workers, with intervals."""
+"""The chart of a comparison with A: B, C or D relative to A over the number of workers, with intervals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tmflow.charts.layout import split_facets
 from tmflow.charts.marks import along_factor, lines, values_axis
 from tmflow.charts.series import of_variants
 
-TITLES: dict[str, str] = {"speed": "Speed of B relative to A", "accuracy": "Accuracy of B minus A"}
+TITLES: dict[str, str] = {"speed": "Speed of {} relative to A", "accuracy": "Accuracy of {} minus A"}
 LEAST = {"speed": 1.15, "accuracy": 0.005}  # smallest extent of the axis on both sides of no difference
 ROOM = 0.08  # margin beyond the outermost estimate, as a share of the axis
 REACH = 3  # intervals that reach farther than this multiple of the estimates are cut
@@ -32,7 +32,7 @@ def chart(table: pd.DataFrame) -> Chart:
     """
     measure: Measure = table["measure"].iloc[0]
     shown = range_of(table)
-    title = TITLES[measure]
+    title = TITLES[measure].format(table["letter"].iloc[0])
     y = values_axis(title, "~g" if measure == "speed" else "+.1%", shown)
     level = 1 if measure == "speed" else 0
     same = Layer(pd.DataFrame({"y": [level], "low": [SAME.low], "high": [SAME.high]}))
@@ -59,7 +59,7 @@ def caption(sides: Sides, part: pd.DataFrame, revision: str, label: str = "") ->
     lines = [
         workload(part.iloc[0]),
         f"A: {_side(sides.a, a)}",
-        f"B: {_side(sides.b, b)}",
+        f"{sides.letter}: {_side(sides.b, b)}",
         pairing_sentence(sides),
         f"Bars: 95 % t interval of each point by itself{band}{cut}; hollow: no interval.",
         joint_sentence(part),

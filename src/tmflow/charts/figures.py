@@ -1,4 +1,4 @@
-"""Figures and their files: SVG, PNG, Vega-Lite, and the numbers drawn as CSV. Needs no network."""
+"""Figures and their files: SVG, PNG, Vega-Lite, and the numbers drawn as CSV and JSON. Needs no network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tmflow.analysis.run_table import SERIES, VARIANT, Records
 from tmflow.analysis.variants import panels
 from tmflow.base.files import whole_folder, write_bytes, write_json
 from tmflow.base.text import csv_frame
-from tmflow.charts import captions, measure_charts
+from tmflow.charts import captions, json_table, measure_charts
 from tmflow.charts.captions import Caption
 from tmflow.charts.layers import Chart
 from tmflow.charts.layout import varied_factor
@@ -28,7 +28,14 @@ from tmflow.charts.marks import Published
 
 PNG_SCALE = 2  # pixels for each px of the chart
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-FORMATS = {"svg": "image/svg+xml", "png": "image/png", "csv": "text/csv", "vl.json": "application/json"}
+FORMATS = {
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "csv": "text/csv",
+    "json": "application/json",
+    "vl.json": "application/json",
+}
+TIME_TO_ACCURACY = "time_to_accuracy"
 AT_ONE_COUNT, OF_ONE_VARIANT = VARIANT, ("threads",)
 
 
@@ -58,6 +65,14 @@ class Figure:
         spec: dict[str, Any] = self.chart.to_dict(validate=False)
         return spec
 
+    def document(self) -> dict[str, Any]:
+        """The numbers drawn, as a JSON document (`json_table.document`) with title and caption."""
+        return json_table.document(
+            self.summary,
+            "tmflow-figure",
+            {"title": self.caption.title, "caption": self.caption.lines, "describes": str(self.chart.description)},
+        )
+
     def at(self, revision: str) -> Figure:
         """The figure for another revision of the database with the same runs; the drawing is reused."""
         other = replace(self, caption=self.caption.at(revision))
@@ -70,12 +85,14 @@ class Figure:
 
     def files(self, extensions: Collection[str]) -> dict[str, bytes]:
         """The content of several files; the specification, the slowest step, is built once."""
-        spec = self.spec() if set(extensions) - {"csv"} else {}
+        spec = self.spec() if set(extensions) - {"csv", "json"} else {}
         return {extension: self._content(spec, extension) for extension in extensions}
 
     def _content(self, spec: dict[str, Any], extension: str) -> bytes:
         if extension == "csv":
             return csv_frame(self.summary).to_csv(index=False).encode()
+        if extension == "json":
+            return (json.dumps(self.document(), allow_nan=False) + "\n").encode()
         if extension == "svg":
             return svg(spec).encode()
         if extension == "png":
@@ -124,7 +141,7 @@ DRAWINGS = {
         lambda of: summaries.failures(of.runs, of.transactions, of.aborts, "class"), "aborts", OF_ONE_VARIANT
     ),
     "causes": Drawing(lambda of: summaries.failures(of.runs, of.transactions, of.aborts), "aborts", OF_ONE_VARIANT),
-    "time_to_accuracy": Drawing(lambda of: summaries.time_to_accuracy(of.runs, of.curves), "curves"),
+    TIME_TO_ACCURACY: Drawing(lambda of: summaries.time_to_accuracy(of.runs, of.curves), "curves"),
     "curve": Drawing(lambda of: summaries.curve(of.runs, of.curves), "curves", AT_ONE_COUNT),
     # A single worker has no staleness.
     "staleness": Drawing(
@@ -135,6 +152,14 @@ DRAWINGS = {
     "lock_waited": Drawing(lambda of: summaries.lock_waited(of.runs, of.full), "full"),
     "lock_held": Drawing(lambda of: summaries.lock_held(of.runs, of.full), "full"),
 }
+
+
+def drawing_of(kind: str, target: float | None = None) -> Drawing:
+    """The drawing of a kind; target: the test accuracy of `time_to_accuracy`, a fraction, instead of the usual ones."""
+    drawing = DRAWINGS[kind]
+    if kind != TIME_TO_ACCURACY or target is None:
+        return drawing
+    return drawing._replace(measure=lambda of: summaries.time_to_accuracy(of.runs, of.curves, [target]))
 
 
 def figures_of(
@@ -195,7 +220,7 @@ def recorded(records: Records) -> list[str]:
 
 
 def export(figure: Figure, stem: Path) -> list[Path]:
-    """Write stem.svg, stem.png, stem.csv and stem.vl.json, each atomically; return their paths."""
+    """Write stem.svg, stem.png, stem.csv, stem.json and stem.vl.json, each atomically; return their paths."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = []
     for extension, content in figure.files(FORMATS).items():

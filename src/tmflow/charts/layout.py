@@ -13,7 +13,7 @@ import pandas as pd
 
 from tmflow.analysis.run_table import POINT, VARIANT, WAYS, numbered
 from tmflow.analysis.variants import name_of, ordered_variants, variants
-from tmflow.base.text import listed, several
+from tmflow.base.text import listed, percent, several
 from tmflow.charts.series import DASHES
 from tmflow.spec.strategies import PARAMETERS
 
@@ -265,7 +265,7 @@ def _platforms(rows: pd.DataFrame) -> dict[Any, str]:
 def _label(column: str, value: Any) -> str:
     text = str(value)[:8] if column.endswith("_sha256") else str(value)
     if column == "target":
-        text = f"{value:.0%}"
+        text = percent(value)
     elif isinstance(value, int | float):
         text = f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
     if column in ZERO and value == 0:

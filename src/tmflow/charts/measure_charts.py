@@ -17,7 +17,7 @@ from tmflow.analysis import summaries
 from tmflow.analysis.noise import Noise
 from tmflow.analysis.run_table import numbered
 from tmflow.analysis.variants import name_of
-from tmflow.base.text import several, workers
+from tmflow.base.text import percent, several, workers
 from tmflow.charts import palette
 from tmflow.charts.axes import PHONE, Range, Ticks, value_range, wrapped_label_expr
 from tmflow.charts.captions import DOTS_AND_BARS, STACKED, Caption, dated, hidden_sentence
@@ -126,7 +126,7 @@ def title_of(summary: pd.DataFrame) -> str:
     if "target" not in summary:
         return TITLES[summary["measure"].iloc[0]]
     targets = summary["target"].unique()
-    return f"Seconds to {targets[0]:.0%} test accuracy" if len(targets) == 1 else "Seconds to a test accuracy"
+    return f"Seconds to {percent(targets[0])} test accuracy" if len(targets) == 1 else "Seconds to a test accuracy"
 
 
 def references(summary: pd.DataFrame, along: Along, shown: Range) -> list[alt.Chart]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -61,6 +61,19 @@ class Tables:
                 total = self._aborts() if measure.name == "aborts" else attempts
                 values = _share(self._aborts(measure.causes).reindex(total.index, fill_value=0), total)
         return values.astype(float).dropna()
+
+    def without(self, uids: Container[str]) -> Tables:
+        """The tables without these runs."""
+        return Tables(*(table[[uid not in uids for uid in table["uid"]]] for table in self._tables))
+
+    def joined_with(self, other: Tables) -> Tables:
+        """The tables with the runs of another database, which has other runs of the same experiment."""
+        pairs = zip(self._tables, other._tables, strict=True)
+        return Tables(*(pd.concat(pair, ignore_index=True) for pair in pairs))
+
+    @property
+    def _tables(self) -> tuple[pd.DataFrame, ...]:
+        return self.runs, self.transactions, self.aborts, self.full_measures
 
     def _aborts(self, causes: Iterable[str] | None = None) -> pd.Series:
         chosen = self.aborts if causes is None else self.aborts[self.aborts["family"].isin(list(causes))]

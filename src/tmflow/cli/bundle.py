@@ -193,9 +193,9 @@ def stage(
     from tmflow.contributions import staging
 
     with sys.stdin.buffer if file == STANDARD_INPUT else open_file(file) as source:
-        staged = staging.stage(_quarantine(), source, name or Path(source.name).name, by or _user())
-    report = staged.report
-    document = {"outcome": staged.outcome, "said": staged.message, "report": report.as_json()}
+        staged = staging.stage(_quarantine(), source, name or Path(source.name).name, by or _user(), database())
+    report, counts = staged.report, staged.overlap and staged.overlap._asdict()
+    document = {"outcome": staged.outcome, "said": staged.message, "report": report.as_json(), "runs": counts}
     problems = [f"{problem.severity}: {problem.sentence}" for problem in report.problems]
     _print_untrusted([*problems, f"{report.identity or 'no bundle'}: {staged.message}"], document, as_json=as_json)
     if staged.outcome == "refused":
@@ -253,6 +253,28 @@ def compare(
         lines.append(f"run {one.uid}{withdrawn}")
         lines += [f"{field.field}: bundle {field.bundle}, database {field.database}" for field in one.fields]
     _print_untrusted(lines or ["no run of this bundle differs from the database."], document, as_json=as_json)
+
+
+@app.command()
+def preview(identity: IdentityArgument, as_json: JsonOption = False) -> None:
+    """Show what accepting a waiting bundle would change: new and known runs, and verdicts on claims."""
+    from tmflow.contributions import review
+    from tmflow.contributions.overlap import STATES
+    from tmflow.reports.bundle_preview import preview
+
+    quarantine = _quarantine()
+    upload = review.require_open(quarantine, identity)
+    previewed = preview(database(), quarantine.file(upload["identity"]), upload["name"])
+    lines = [previewed.overlap.sentence]
+    for row in previewed.overlap.experiments:
+        counts = ", ".join(f"{row[state]} {state}" for state in STATES)
+        lines.append(f"{row['experiment']}, {row['scale']}, strategies: {row['strategies']}; runs: {counts}")
+    lines.append(previewed.sentence)
+    for change in previewed.changes:
+        lines.append(
+            f"{change.claim}, {change.evidence}: {change.of_bundle}; claims show {change.before}, then {change.after}"
+        )
+    _print_untrusted(lines, previewed.as_json(), as_json=as_json)
 
 
 @app.command()

@@ -12,16 +12,19 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
-from sqlalchemy import Connection, RowMapping, delete, func, insert, select
+from sqlalchemy import URL, Connection, RowMapping, delete, func, insert, select
 
 from tmflow.base.clock import utc_text
 from tmflow.base.errors import BadInput
 from tmflow.base.files import writing
 from tmflow.base.text import one_line, several
+from tmflow.bundle import format
+from tmflow.bundle.format import Refused
 from tmflow.bundle.problems import Problem, Report
-from tmflow.bundle.reader import open_file
-from tmflow.bundle.verify import verify
-from tmflow.contributions import access
+from tmflow.bundle.reader import open_bundle, open_file
+from tmflow.bundle.verify import check_files, verify
+from tmflow.contributions import access, overlap
+from tmflow.contributions.overlap import Overlap
 from tmflow.contributions.quarantine import OPEN, RECEIVED, Quarantine, Upload
 
 Outcome = Literal["staged", "known", "refused"]
@@ -31,11 +34,15 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True)
 class Staged:
-    """The outcome of staging a bundle: a message, and the report of its verification."""
+    """The outcome of staging a bundle: a message, the report of its verification, and its runs against the database.
+
+    overlap: None for a bundle with errors.
+    """
 
     outcome: Outcome
     message: str
     report: Report
+    overlap: Overlap | None
 
 
 class _Received(NamedTuple):
@@ -58,31 +65,36 @@ def receive(quarantine: Quarantine, by: str, name: str, n_bytes: int) -> None:
         access.require_size(n_bytes)
 
 
-def stage(quarantine: Quarantine, source: BinaryIO, name: str, by: str) -> Staged:
-    """Verify a bundle and, if it has no errors, store it until a maintainer decides.
+def stage(quarantine: Quarantine, source: BinaryIO, name: str, by: str, database: URL) -> Staged:
+    """Verify a bundle, count its runs against the database and, if it has no errors, store it for a maintainer.
 
-    Raises BadInput if it is too large or not a bundle, or if the quarantine is full. Refused bundles are not stored.
+    A bundle whose runs and probe the database has already need not wait: it is known, and not stored. Raises BadInput
+    if the bundle is too large or not a bundle, if the quarantine is full, or if the database cannot be used. Refused
+    bundles are not stored.
     """
     with (
         _audited_refusal(quarantine, name, by),
         quarantine.exclusive(),
         _receive(quarantine, source, name, by, limited=True) as received,
     ):
-        report = _verify(received)
-        access.require_runs(report.runs)
+        report, counts = _count_runs(received, database)
         with quarantine.begin() as connection:
-            if not report.ok:
+            outcome: Outcome
+            if counts is None:
                 n = sum(problem.severity == "error" for problem in report.problems)
-                staged = Staged("refused", f"{several(n, 'error')} in the bundle: it is not stored.", report)
+                outcome, message = "refused", f"{several(n, 'error')} in the bundle: it is not stored."
             elif row := _row(connection, report):
-                staged = Staged(*_describe_known(row), report)
+                outcome, message = _describe_known(row)
+            elif counts.is_known:
+                outcome, message = "known", "Nothing is left for a maintainer to accept."
             else:
                 access.require_room(connection.scalar(select(func.count()).where(Upload.state.in_(OPEN))) or 0)
                 _keep(quarantine, connection, received, report)
-                waits = "The bundle waits for a maintainer; it is not in the database yet."
-                staged = Staged("staged", waits, report)
-            quarantine.note(connection, "upload", staged.outcome, by, report.identity, f"{name}: {staged.message}")
-    return staged
+                outcome, message = "staged", "The bundle waits for a maintainer, who decides on what is new."
+            if counts is not None:
+                message = f"{counts.sentence} {message}"
+            quarantine.note(connection, "upload", outcome, by, report.identity, f"{name}: {message}")
+    return Staged(outcome, message, report, counts)
 
 
 def keep_conflict(quarantine: Quarantine, file: Path, by: str, reason: str) -> str:
@@ -91,7 +103,7 @@ def keep_conflict(quarantine: Quarantine, file: Path, by: str, reason: str) -> s
     Raises BadInput if the bundle was rejected earlier.
     """
     with quarantine.exclusive(), open_file(file) as source, _receive(quarantine, source, file.name, by) as received:
-        report = _verify(received)
+        report = _named(verify(received.file), received)
         with quarantine.begin() as connection:
             if (row := _row(connection, report)) and row["state"] == "rejected":
                 raise BadInput(f"{reason} Nothing is stored. {_describe_known(row)[1]}")
@@ -133,9 +145,28 @@ def _receive(
         path.unlink(missing_ok=True)
 
 
-def _verify(received: _Received) -> Report:
-    """Verify a received bundle; the report uses the contributor's name of the file."""
-    report = verify(received.file)
+def _count_runs(received: _Received, database: URL) -> tuple[Report, Overlap | None]:
+    """Verify a received bundle and compare its runs with the database, unless it has errors.
+
+    Raises BadInput if it has too many runs.
+    """
+    report = Report()
+    keys: list[overlap.RunKey] = []
+    probe = None
+    try:
+        with open_bundle(received.file) as bundle:
+            for of_member in check_files(bundle, report, overlap.prepare_keys):
+                access.require_runs(report.runs)
+                keys += of_member
+            probe = bundle.document(format.PROBE)
+    except Refused as error:
+        report.add(Problem(str(error)))
+    counts = overlap.compare(database, keys, probe) if report.ok else None
+    return _named(report, received), counts
+
+
+def _named(report: Report, received: _Received) -> Report:
+    """The report of a received bundle, with the contributor's name of the file."""
 
     def named(problems: list[Problem]) -> list[Problem]:
         return [problem._replace(text=problem.text.replace(str(received.file), received.name)) for problem in problems]

@@ -20,12 +20,12 @@ from tmflow.portal.links import download
 KEPT = 64  # cached figures, about 0.3 MB each
 AT_ONCE = 24  # rows of a table that fit without scrolling
 WIDEST = 300  # px: widest column of names
-LABELS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "vl.json": "Vega-Lite"}
-FORMS = {"1": "%.3f", "us": "%.1f", "fraction": "%.4f"}
+LABELS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "json": "JSON", "vl.json": "Vega-Lite"}
+FORMS = {"1": "%.3f", "us": "%.1f", "s": "%.4g", "fraction": "%.4f"}
 THREE_IN_A_ROW = (3, 5, 6)  # numbers of small charts of which rows of two would leave more blank
 FIT = {"type": "fit-x", "contains": "padding"}  # a legend does not reduce the height of its chart
 OF_SERIES = ("color", "shape")  # the channels with the legend of a chart's series
-UNITS = {"1": "", "us": " (µs)", "fraction": " (fraction)"}
+UNITS = {"1": "", "us": " (µs)", "s": " (s)", "fraction": " (fraction)"}
 
 Spec = dict[str, Any]
 
@@ -53,7 +53,7 @@ def show_summary(
 def show_table(summary: pd.DataFrame, extra_columns: Sequence[str] = ()) -> None:
     """Show the estimates of a summary with their intervals, and these extra columns."""
     unit = str(summary["unit"].iloc[0])
-    along = [column for column in ("iteration", "staleness", "up_to", "cause") if column in summary]
+    along = [column for column in ("iteration", "staleness", "up_to", "cause", "target") if column in summary]
     software = ["software"] if summary["software"].nunique() > 1 else []
     order = [*dict.fromkeys(("variant", "threads", *extra_columns, *along)), "estimate", "low", "high", "rounds"]
     columns = {
@@ -141,11 +141,16 @@ def show_figure(name: str, figure: Figure, extra_columns: Sequence[str] = ()) ->
 def show_chart(name: str, figure: Figure) -> None:
     """Show a figure without the table of its numbers; `name` is the name of its files."""
     st.subheader(markdown(figure.caption.title))
-    if "concat" in figure.drawn:
-        _show_parts(name, figure)
-    else:
-        st.vega_lite_chart({**figure.drawn, "autosize": FIT}, width="stretch")
+    show_drawing(name, figure.drawn)
     show_caption(name, figure)
+
+
+def show_drawing(name: str, drawn: Spec) -> None:
+    """Show a chart as Vega-Lite: `Figure.drawn`; `name` must be unique on the page."""
+    if "concat" in drawn:
+        _show_parts(name, drawn)
+    else:
+        st.vega_lite_chart({**drawn, "autosize": FIT}, width="stretch")
 
 
 def show_numbers(name: str, figure: Figure) -> None:
@@ -164,13 +169,13 @@ def show_caption(name: str, figure: Figure) -> None:
 
 
 @st.fragment
-def _show_parts(name: str, figure: Figure) -> None:
+def _show_parts(name: str, drawn: Spec) -> None:
     """Show the legend of a concatenated chart and, below it, its parts; a click on a name shows or hides its series.
 
     The parts are charts of their own, so that a phone shows them one below the other: the choice in the legend passes
     through the session. An empty choice is the initial one.
     """
-    legend, parts = split_parts(figure.drawn)
+    legend, parts = split_parts(drawn)
     chosen: list[Spec] = []
     if "params" in legend:
         state = st.vega_lite_chart(legend, width="stretch", key=f"{name}.legend", on_select="rerun")

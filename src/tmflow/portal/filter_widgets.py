@@ -18,11 +18,13 @@ import pandas as pd
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
+from tmflow.analysis.summaries import TARGETS
 from tmflow.base.errors import BadInput
-from tmflow.base.text import markdown
+from tmflow.base.text import listed, markdown, percent
 from tmflow.portal import saved_views
 from tmflow.portal.url_state import (
     JOINED,
+    LEAST_TARGET,
     MAX_QUOTED,
     OF_FACTORS,
     Choice,
@@ -33,6 +35,7 @@ from tmflow.portal.url_state import (
     Selection,
     ValueFilter,
     ValuesFilter,
+    parse_target,
     resolve,
 )
 
@@ -175,6 +178,26 @@ def go_to(chosen: Mapping[str, Sequence[str]], instead_of: Sequence[str] = ()) -
     others = {key: values for key, values in url_parameters().items() if key not in (*instead_of, Key.PAGE)}
     st.query_params.from_dict({key: list(values) for key, values in {**others, **chosen}.items()})
     st.session_state[WRITTEN] = url_parameters()
+
+
+def choose_target() -> float | None:
+    """Show the box for a target accuracy in percent; return that of the URL, a fraction, or None for the usual ones."""
+    usual = listed([percent(target) for target in TARGETS])
+    given = st.query_params.get(Key.TARGET)
+    target = None if given is None else parse_target(given)
+    if given is not None and target is None:
+        warn_unknown("the target", given, f"but a target is from {LEAST_TARGET:g} to 100 %: showing {usual}.")
+
+    def write() -> None:
+        chosen = st.session_state[Key.TARGET]
+        go_to({} if chosen is None else {Key.TARGET: [f"{chosen:g}"]}, [Key.TARGET])
+
+    st.session_state[Key.TARGET] = target
+    st.number_input(
+        "Target accuracy (%)", LEAST_TARGET, 100.0, None, key=Key.TARGET, format="%g", step=1.0, placeholder=usual,
+        on_change=write, width=WIDTH,
+    )  # fmt: skip
+    return None if target is None else target / 100
 
 
 def search_box(label: str, text: str, **options: Any) -> None:

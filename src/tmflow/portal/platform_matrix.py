@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -15,11 +17,12 @@ from tmflow.native.registry import consistency_by_strategy
 from tmflow.portal.badges import load_verdicts
 from tmflow.portal.figure_view import show_frame
 from tmflow.portal.filter_widgets import choose
-from tmflow.portal.links import with_sources
+from tmflow.portal.links import download, with_sources
 from tmflow.portal.study_data import Identity, Study
 from tmflow.portal.url_state import Choice, Key
 from tmflow.reports import findings
 from tmflow.reports.findings import Finding
+from tmflow.reports.site.json_files import FINDINGS, findings_document
 from tmflow.store import platform_queries
 
 MODEL = Choice(Key.MODEL, "Model", tuple(findings.SOURCES))
@@ -102,6 +105,8 @@ def show_matrix(study: Study, model: str, *, judged: bool) -> None:
             "open": st.column_config.LinkColumn("open", display_text="open", width="small"),
         },
     )
+    document = partial(json.dumps, findings_document(loaded.found), allow_nan=False)
+    download("JSON", document, FINDINGS, key=f"JSON, judged: {judged}")
     show_notes(loaded, model)
 
 

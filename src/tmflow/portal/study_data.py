@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import pandas as pd
 import streamlit as st
@@ -172,15 +172,25 @@ def study_or_stop() -> Study:
 
     Raises BadInput if it cannot be used.
     """
+    study = find_study()
+    if study is None:
+        url = _url()
+        reason = "holds no run" if schema.exists(url) else "does not exist"
+        _nothing_yet(f"There are no results yet: {engine.shown(url)} {reason}.")
+    return study
+
+
+def find_study() -> Study | None:
+    """Open the database; None if it is missing or empty. Raises BadInput if it cannot be used."""
     filter_widgets.begin()
     joined = filter_widgets.sources_joined()
-    url = engine.url_from_env(results_dir() / "study.db")
+    url = _url()
     if not schema.exists(url):
-        _nothing_yet(f"There are no results yet: there is no {engine.shown(url)}.")
+        return None
     identity = _identity(url)
     study = Study(url, identity, *_read(url, identity, joined), joined, *_keys_of_this_machine(url, identity))
     if study.counts.empty:
-        _nothing_yet(f"There are no results yet: {engine.shown(url)} holds no run.")
+        return None
     if joined:
         st.warning(JOINED_SOURCES, icon=":material/join:")
     return study
@@ -201,12 +211,21 @@ def planned_study(path: Path) -> config.Study:
     return config.load_study(path)
 
 
+def database_state() -> Identity:
+    """A cache key for what follows from all runs, if there are any. Raises BadInput as `find_study` does."""
+    return _identity(_url())
+
+
+def _url() -> URL:
+    return engine.url_from_env(results_dir() / "study.db")
+
+
 def counts_by_source(study: Study) -> pd.DataFrame:
     """The counts with sources kept separate, even if the reader asked to pool them."""
     return _read(study.url, study.identity, False)[1]
 
 
-def _nothing_yet(what: str) -> None:
+def _nothing_yet(what: str) -> NoReturn:
     st.info(markdown(what))
     st.markdown(GET_STARTED)
     st.stop()

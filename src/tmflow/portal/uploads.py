@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from tmflow.base.errors import BadInput
 from tmflow.base.processes import run_tmflow
-from tmflow.base.text import markdown, several
+from tmflow.base.text import csv_frame, markdown, several
 from tmflow.bundle.problems import Problem
 from tmflow.bundle.signature import Signature
 from tmflow.contributions import access
@@ -84,6 +85,15 @@ def _admit(quarantine: Quarantine, role: Role, label: str) -> bool:
 
 def _key(role: Role) -> str:
     return f"gave {role}"
+
+
+def show_counts(runs: Mapping[str, Any]) -> None:
+    """Show the numbers of new and known runs by experiment; `runs` as from `Overlap._asdict`."""
+    st.dataframe(
+        csv_frame(pd.DataFrame(runs["experiments"])), hide_index=True, alt="New and known runs of each experiment"
+    )
+    if runs["new_probe"]:
+        st.caption("Its probe is new.")
 
 
 def show_check(report: Mapping[str, Any]) -> None:

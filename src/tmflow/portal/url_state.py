@@ -27,6 +27,7 @@ from tmflow.spec.trial import Evidence, Status
 
 ALL = "all"
 JOINED = "sources"  # the value of the parameter `join` that pools the sources of a platform
+LEAST_TARGET = 0.1  # percent of test accuracy
 MAX_QUOTED, FEW = 60, 3  # characters of a wrong value in a message, and the number of values it names
 
 
@@ -46,6 +47,8 @@ class Key(StrEnum):
     SOFTWARE = "software"
     A = "a"
     B = "b"
+    C = "c"
+    D = "d"
     THREADS = "threads"
     RUN = "run"
     FIGURE = "figure"
@@ -59,6 +62,8 @@ class Key(StrEnum):
     PAGE = "page"
     SORT = "sort"
     ROWS = "rows"
+    COLUMNS = "columns"
+    TARGET = "target"
     SEARCH = "search"
     TERM = "term"
     PART = "part"
@@ -195,6 +200,15 @@ def resolve(
             kept = rows[key].astype("str").isin(list(chosen))
             selection.rows = rows[kept | rows[key].isna()] if of_factor else rows[kept]
     return selection
+
+
+def parse_target(text: str) -> float | None:
+    """A target accuracy in percent, such as "97.5"; None if it is no number from `LEAST_TARGET` to 100."""
+    try:
+        target = float(text)
+    except ValueError:
+        return None
+    return target if LEAST_TARGET <= target <= 100 else None
 
 
 def _match_options(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from scipy import stats as oracle
 
 from tests.support.frames import ended, grid
 from tmflow.analysis.comparison import Sides, compared, joint_sentence, pairing_sentence, parts, sentence
+from tmflow.analysis.stats import joint_confidence, ratio_interval
 from tmflow.charts.comparison import caption, chart, range_of
 from tmflow.runfile.record import NO_TIME
 
@@ -54,6 +56,23 @@ def test_rounds_of_other_processes_are_not_paired(elsewhere: dict[str, str]) -> 
     expected = oracle.ttest_ind(*times, equal_var=False).confidence_interval(0.95)
     assert (point["low"], point["high"]) == pytest.approx((math.exp(expected.low), math.exp(expected.high)))
     assert point["same"] == "inconclusive"  # rounds differ by up to 6 times
+
+
+def test_joint_intervals_hold_for_all_comparisons_with_one_side() -> None:
+    a, c = noisy(grid(("lock",)), 1), noisy(grid(("nolock",)), 2)
+    ended(c, c["threads"] == 8, "failed", "boom")
+    one, third = sides(a, c), replace(sides(a, c), letter="C", comparisons=3)
+    alone, table = compared(one, "speed"), compared(third, "speed")
+    pd.testing.assert_frame_equal(alone[["estimate", "low", "high"]], table[["estimate", "low", "high"]])
+    point = table.iloc[1]
+    times = [side.loc[side["threads"] == 2, "loop_s"] for side in (a, c)]
+    joint = ratio_interval(*times, joint_confidence(3 * 3))  # three points of each of three comparisons
+    assert (point["joint_low"], point["joint_high"]) == pytest.approx((joint.low, joint.high))
+    assert (table["joint_low"] < alone["joint_low"]).sum() == 3
+    assert sentence(point).startswith("C is ")
+    assert "jointly at 95 % (Bonferroni over 3 points of each of 3 comparisons)" in joint_sentence(table)
+    assert table["results"].iloc[3] == "A 6 of 6, C 0 of 6 (6 failed)"
+    assert table["reason"].iloc[3].startswith("C: ")
 
 
 def test_equivalence_and_the_curve_as_a_whole() -> None:

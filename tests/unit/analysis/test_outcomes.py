@@ -58,6 +58,12 @@ def test_a_target_that_a_round_never_reached_has_no_time_and_says_so() -> None:
     ]  # fmt: skip
 
 
+def test_a_target_is_named_with_its_digits() -> None:
+    runs = grid(("lock",), (1,), rounds=1, curve_points=2)
+    summary = summaries.time_to_accuracy(runs, curves(runs, (0.5, 0.6)), [0.975])
+    assert summary["reason"].tolist() == ["1 of 1 rounds never reached 97.5%"]
+
+
 def test_emulated_runs_have_no_time_to_an_accuracy_and_runs_without_a_curve_no_row() -> None:
     runs = grid(("htm",), (1,), rounds=1, curve_points=1, evidence="emulated")
     points = curves(runs, (0.95,)).assign(elapsed_s=math.nan)

@@ -30,7 +30,13 @@ def figure() -> Figure:
 def test_export_writes_every_format_and_nothing_else(figure: Figure, tmp_path: Path) -> None:
     paths = export(figure, tmp_path / "new" / "speedup")
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(path.name for path in paths)
-    assert {path.name for path in paths} == {"speedup.svg", "speedup.png", "speedup.csv", "speedup.vl.json"}
+    assert {path.name for path in paths} == {
+        "speedup.svg",
+        "speedup.png",
+        "speedup.csv",
+        "speedup.json",
+        "speedup.vl.json",
+    }
 
 
 def test_csv_and_vega_lite_hold_the_numbers_that_are_drawn(figure: Figure) -> None:

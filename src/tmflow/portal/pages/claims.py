@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pandas as pd
@@ -18,7 +19,7 @@ from tmflow.claims.verdict import UNTESTED, Finding, in_words
 from tmflow.portal.badges import badge, link_verdict, load_verdicts, show_claim
 from tmflow.portal.figure_view import column_width, show_caption, show_frame, show_rows
 from tmflow.portal.filter_widgets import choose
-from tmflow.portal.links import halves, link, show_commands, show_text
+from tmflow.portal.links import download, halves, link, show_commands, show_text
 from tmflow.portal.study_data import Study
 from tmflow.portal.url_state import PLATFORM, Choice, Key, ValuesFilter
 from tmflow.study.campaign import add_rounds, rerun
@@ -53,6 +54,7 @@ def show_list(verdicts: Sequence[Judged], study: Study, platform: str) -> None:
                 st.caption(markdown(f"{verdict.claim.source.capitalize()}: {_deciding_number(verdict)}"))
     with st.expander("As a table"):
         _show_table(chosen)
+        download("JSON", lambda: json.dumps([it.as_json() for it in chosen], allow_nan=False), "claims.json")
 
 
 def _deciding_number(verdict: Judged) -> str:

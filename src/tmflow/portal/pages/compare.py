@@ -1,8 +1,8 @@
-"""The page "Compare": two selections of runs in the URL, and their comparison."""
+"""The page "Compare": two to four selections of runs in the URL, and the comparison of each with the first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -45,6 +45,7 @@ from tmflow.spec.strategies import PARAMETERS, parameters_of
 from tmflow.store import platform_queries, queries
 from tmflow.store.run_filter import RunFilter
 
+KEYS = (Key.A, Key.B, Key.C, Key.D)
 FIRST = {Key.A: ("lock", "tf_lock"), Key.B: ("nolock", "tf_nolock")}
 CAMPAIGN = ValuesFilter(Key.CAMPAIGN, "Campaign", of_factor=True)
 SOFTWARE = ValueFilter(Key.SOFTWARE, "Software", wide=True, of_factor=True)
@@ -55,26 +56,50 @@ MEASURES_SHOWN = {"speed": "Speed (ratio)", "accuracy": "Accuracy (difference)"}
 ICONS = {"blocks": "⛔ blocks", "caution": "⚠️ caution", "meant": "intended", "harmless": "harmless"}
 
 
-def sides_or_stop(study: Study) -> Sides:
-    """The two sides that the URL selects: filtered runs, or single runs by uid."""
+def sides_or_stop(study: Study) -> list[Sides]:
+    """The sides that the URL selects, each of B to D with A: filtered runs, or single runs by uid."""
     query = url_parameters()
-    uids = [query[key][0] for key in (Key.A, Key.B) if key in query]
+    uids = [query[key][0] for key in KEYS if key in query]
     if uids:
         return _single_runs(study, uids)
-    left, right = st.columns(2, gap="large")
-    with left:
-        st.subheader("A")
-        first = {**study.first, Key.EXPERIMENT: ("fig-4.10",), Key.STRATEGY: FIRST[Key.A]}
-        a, chosen = _side(study, Key.A, first)
-    with right:
-        st.subheader("B")
-        b, other = _side(study, Key.B, chosen)
-    st.button("Swap A and B", icon=":material/swap_horiz:", on_click=_write, args=(other, chosen))
-    return Sides(a, b)
+    keys = [key for key in KEYS if key in FIRST or any(name.startswith(f"{key}.") for name in query)]
+    runs: dict[Key, pd.DataFrame] = {}
+    chosen: dict[Key, Chosen] = {}
+    for column, key in zip(st.columns(len(keys), gap="large"), keys, strict=True):
+        with column:
+            st.subheader(key.upper())
+            runs[key], chosen[key] = _side(study, key, list(chosen.values()))
+            if key not in FIRST:
+                label = f"Remove {key.upper()}"
+                st.button(label, icon=":material/close:", on_click=_write, args=({}, [key]))
+    with st.container(horizontal=True):
+        swapped = {Key.A: chosen[Key.B], Key.B: chosen[Key.A]}
+        icon = ":material/swap_horiz:"
+        st.button("Swap A and B", icon=icon, on_click=_write, args=(swapped, [Key.A, Key.B]))
+        for key in [key for key in KEYS if key not in keys][:1]:
+            of_a = {name: chosen[Key.A][name] for name in (entry.key for entry in DATA)}
+            label = f"Compare another one, {key.upper()}"
+            st.button(label, icon=":material/add:", on_click=_write, args=({key: of_a}, [key]))
+    return _pairs(runs)
 
 
-def show_comparison(study: Study, sides: Sides) -> None:
-    """Show whether the sides are comparable, how B compares with A, and their differences."""
+def _pairs(runs: Mapping[Key, pd.DataFrame]) -> list[Sides]:
+    """The comparisons of each other side with A."""
+    others = [(key, table) for key, table in runs.items() if key != Key.A]
+    return [Sides(runs[Key.A], table, key.upper(), len(others)) for key, table in others]
+
+
+def show_comparisons(study: Study, pairs: Sequence[Sides]) -> None:
+    """Show for each other side whether it is comparable with A, how it compares, and the differences."""
+    chosen = choose([Choice(Key.METRIC, "Measure", tuple(MEASURES))], pairs[0].a, MEASURES_SHOWN)
+    measure: Measure = "speed" if chosen.one(Key.METRIC) == "speed" else "accuracy"
+    for sides in pairs:
+        if len(pairs) > 1:
+            st.header(f"{sides.letter} and A")
+        _show_comparison(study, sides, measure)
+
+
+def _show_comparison(study: Study, sides: Sides, measure: Measure) -> None:
     both, reader = pd.concat(sides), study.reader()
     things = Things(
         platform_queries.platform_facts(reader, both["platform"].unique()),
@@ -82,22 +107,21 @@ def show_comparison(study: Study, sides: Sides) -> None:
         platform_queries.software_facts(reader, both["software_sha256"].unique()),
     )
     differing = differences(sides, things)
-    chosen = choose([Choice(Key.METRIC, "Measure", tuple(MEASURES))], sides.a, MEASURES_SHOWN)
-    measure: Measure = "speed" if chosen.one(Key.METRIC) == "speed" else "accuracy"
-    obstacles = forbids(differing, measure)
+    obstacles = forbids(differing, measure, sides.letter)
     if obstacles:
         st.info("**Not comparable.** " + " ".join(map(markdown, obstacles)), icon=":material/block:")
     elif set(sides.a["uid"]) == set(sides.b["uid"]):
-        st.info("A and B are the same runs: choose another strategy, platform or experiment for one of them.")
+        one_of = f"A and {sides.letter} are the same runs"
+        st.info(f"{one_of}: choose another strategy, platform or experiment for one of them.")
     else:
         _comparison(study, sides, measure)
-    _show_differences(differing)
+    _show_differences(differing, sides.letter)
 
 
 def _comparison(study: Study, sides: Sides, measure: Measure) -> None:
     """Show one part of the comparison in full; if there are several, a table summarises all of them first."""
     st.markdown(markdown(pairing_sentence(sides)))
-    key = (study.database, *(tuple(side["uid"]) for side in sides))
+    key = (study.database, sides.letter, sides.comparisons, *(tuple(side["uid"]) for side in sides))
     parts_by_label = _parts(sides, measure, key)
     label = next(iter(parts_by_label))
     if len(parts_by_label) > 1:
@@ -109,7 +133,8 @@ def _comparison(study: Study, sides: Sides, measure: Measure) -> None:
         widths = {"part": st.column_config.TextColumn(width="medium"),
                   "what it says": st.column_config.TextColumn(width="large")}  # fmt: skip
         show_frame(table, "Table of the results of each part of the comparison", column_config=widths)
-        label = choose([Choice(Key.PART, "Part", tuple(parts_by_label))], sides.a).one(Key.PART)
+        prefix = "" if sides.letter == "B" else f"{sides.letter.lower()}."  # every side has its own part
+        label = choose([Choice(Key.PART, "Part", tuple(parts_by_label))], sides.a, side=prefix).one(Key.PART)
     part = parts_by_label[label]
     point = _headline(part)
     if pd.isna(point["estimate"]):
@@ -124,8 +149,9 @@ def _comparison(study: Study, sides: Sides, measure: Measure) -> None:
     else:
         st.markdown(markdown(joint_sentence(part)))
     figure = _figure(sides, part, study.revision, label, measure, key).at(study.revision)
-    show_chart(slug("compare", measure, *reversed(sides.names), label), figure)
-    _table(part)
+    letter = "" if sides.letter == "B" else sides.letter  # two sides may have the same name
+    show_chart(slug("compare", measure, *reversed(sides.names), label, letter), figure)
+    _table(part, sides.letter)
 
 
 @st.cache_data(show_spinner="Comparing", max_entries=32)
@@ -150,7 +176,7 @@ def _headline(part: pd.DataFrame) -> pd.Series:
     return next(table for table in (fits, estimated, part) if len(table)).iloc[-1]
 
 
-def _table(part: pd.DataFrame) -> None:
+def _table(part: pd.DataFrame, letter: str) -> None:
     speed = part["measure"].iloc[0] == "speed"
     number = st.column_config.NumberColumn
     form = "%.3f" if speed else "%+.4f"
@@ -159,17 +185,19 @@ def _table(part: pd.DataFrame) -> None:
         "rounds_b",
     ]  # fmt: skip
     columns = {
-        "estimate": number("B over A" if speed else "B minus A (fraction)", format=form),
+        "estimate": number(f"{letter} over A" if speed else f"{letter} minus A (fraction)", format=form),
         "same": st.column_config.TextColumn(f"equivalent within {WITHIN}"),
         "joint_low": number("joint low", format=form, help="All joint intervals hold together with 95 %."),
         "joint_high": number("joint high", format=form),
         "rounds_a": number("rounds of A", format="%d"),
-        "rounds_b": number("rounds of B", format="%d"),
+        "rounds_b": number(f"rounds of {letter}", format="%d"),
     }
-    show_estimates(part, order, columns, form, "Table of the comparison of B with A, by number of workers", of="Runs")
+    show_estimates(
+        part, order, columns, form, f"Table of the comparison of {letter} with A, by number of workers", of="Runs"
+    )
 
 
-def _show_differences(facts: Sequence[Difference]) -> None:
+def _show_differences(facts: Sequence[Difference], letter: str) -> None:
     st.header("Other differences")
     if not facts:
         st.success("Nothing except what is compared.")
@@ -181,20 +209,23 @@ def _show_differences(facts: Sequence[Difference]) -> None:
     table = pd.DataFrame(facts)
     show_frame(
         table.assign(judgement=table["judgement"].map(ICONS)),
-        "Table of the differences between A and B",
+        f"Table of the differences between A and {letter}",
         column_order=["judgement", "what", "fact", "a", "b", "why"],
         column_config={
             "what": "of",
             "a": st.column_config.TextColumn("A", width="medium"),
-            "b": st.column_config.TextColumn("B", width="medium"),
+            "b": st.column_config.TextColumn(letter, width="medium"),
             "why": st.column_config.TextColumn("consequence", width="large"),
         },
     )
 
 
-def _side(study: Study, key: Key, defaults: Defaults) -> tuple[pd.DataFrame, Chosen]:
-    """The runs of one side, and the choices, which are the defaults of the other side."""
+def _side(study: Study, key: Key, earlier: Sequence[Chosen]) -> tuple[pd.DataFrame, Chosen]:
+    """The runs of one side, and its choices; those of A, the first of `earlier`, are the defaults of the others."""
     prefix = f"{key}."
+    defaults: Defaults = (
+        earlier[0] if earlier else {**study.first, Key.EXPERIMENT: ("fig-4.10",), Key.STRATEGY: FIRST[Key.A]}
+    )
     data = choose(DATA, study.counts, study.labels, prefix, defaults)
     of = {name: data.one(name) for name in ("experiment", "scale", "platform", "evidence")}
     runs = _runs(study, study.state(**of), **of)
@@ -208,8 +239,9 @@ def _side(study: Study, key: Key, defaults: Defaults) -> tuple[pd.DataFrame, Cho
     origin = choose([SOFTWARE], campaign.rows, {}, prefix, _first(defaults, Key.SOFTWARE, software))
     strategies = ordered_variants(origin.rows["strategy"])
     same_platform = defaults.get(Key.PLATFORM, ()) == data.chosen[Key.PLATFORM]
-    if key == Key.B and same_platform and defaults[Key.EXPERIMENT] == data.chosen[Key.EXPERIMENT]:
-        others = [name for name in strategies if name not in defaults[Key.STRATEGY]]
+    if earlier and same_platform and defaults[Key.EXPERIMENT] == data.chosen[Key.EXPERIMENT]:
+        taken = {name for choices in earlier for name in choices[Key.STRATEGY]}
+        others = [name for name in strategies if name not in taken]
         first = [name for name in FIRST[Key.B] if name in others] + others
         defaults = {**defaults, Key.STRATEGY: first}
     strategy = choose([STRATEGY], origin.rows, side=prefix, defaults=defaults)
@@ -242,10 +274,12 @@ def _newest_run(runs: pd.DataFrame) -> dict[str, str]:
     return {str(definition): str(date) for definition, date in newest.items()}
 
 
-def _single_runs(study: Study, uids: Sequence[str]) -> Sides:
-    """Two single runs by uid; show an error and stop the page if the link does not name two existing runs."""
+def _single_runs(study: Study, uids: Sequence[str]) -> list[Sides]:
+    """Single runs by uid; show an error and stop the page if the link does not name two existing runs or more."""
     if len(uids) < 2:
-        st.error("The link names one run: to compare two, give both, as `?a=<uid>&b=<uid>`.")
+        st.error(
+            "The link names one run: to compare two, give both, as `?a=<uid>&b=<uid>`; `c` and `d` are allowed, too."
+        )
         st.stop()
     runs = _with_origins(study.reader(), RunFilter(uids=uids))
     rows = {uid: runs[runs["uid"] == uid] for uid in uids}
@@ -253,13 +287,13 @@ def _single_runs(study: Study, uids: Sequence[str]) -> Sides:
         if row.empty:
             st.error(f"The link asks for run '{markdown(uid[:60])}', which is not in this database.")
             st.stop()
-    for key, uid in zip((Key.A, Key.B), uids, strict=True):
+    for key, uid in zip(KEYS, uids, strict=False):
         run = rows[uid].iloc[0]
         description = (
             f"{run['strategy']}, {several(int(run['threads']), 'worker')}, {run['experiment']}, round {run['round']}"
         )
         link("runs", f"{key.upper()}: {markdown(description)}", run=run["uid"])
-    return Sides(*(rows[uid] for uid in uids))
+    return _pairs({key: rows[uid] for key, uid in zip(KEYS, uids, strict=False)})
 
 
 # Shared by all sessions without a copy: no caller modifies a table.
@@ -277,7 +311,7 @@ def _with_origins(source: Engine, only: RunFilter) -> pd.DataFrame:
     return runs.assign(**{Key.DEFINITION: runs["definition_sha256"].str[:DIGITS], Key.CAMPAIGN: runs["campaign_uid"]})
 
 
-def _write(a: Chosen, b: Chosen) -> None:
-    """Write the choices of both sides to the URL."""
-    view = {f"{side}.{key}": values for side, chosen in ((Key.A, a), (Key.B, b)) for key, values in chosen.items()}
-    go_to(view, [key for key in url_parameters() if key.startswith((f"{Key.A}.", f"{Key.B}."))])
+def _write(chosen: Mapping[Key, Chosen], instead_of: Sequence[Key]) -> None:
+    """Write the choices of sides to the URL in place of those of the sides `instead_of`."""
+    view = {f"{side}.{key}": values for side, choices in chosen.items() for key, values in choices.items()}
+    go_to(view, [key for key in url_parameters() if key.startswith(tuple(f"{side}." for side in instead_of))])

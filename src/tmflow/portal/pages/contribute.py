@@ -17,7 +17,7 @@ from tmflow.contributions.access import Role
 from tmflow.contributions.quarantine import Quarantine
 from tmflow.portal.links import link, show_commands
 from tmflow.portal.study_data import Study
-from tmflow.portal.uploads import note, run_bundle_command, show_behind_token, show_check, visitor
+from tmflow.portal.uploads import note, run_bundle_command, show_behind_token, show_check, show_counts, visitor
 
 DOCS = "add-your-hardware"  # a page of the docs
 
@@ -76,10 +76,11 @@ def show_steps() -> None:
             link("quarantine", "Waiting bundles, for maintainers")
 
 
-def show_wanted_machines(study: Study) -> None:
-    """Show the machines that claims wait for, with links to the claims."""
+def show_wanted_machines(study: Study | None) -> None:
+    """Show the machines that claims wait for, with links to the claims; without a study, every machine is missing."""
     claims = load_claims()
-    wanted_machines = find_missing_machines(claims, load_machines(study.reader(), measured_on(study.counts)))
+    machines = load_machines(study.reader(), measured_on(study.counts)) if study else []
+    wanted_machines = find_missing_machines(claims, machines)
     if not wanted_machines:
         st.markdown("No claim waits for another machine. Yours is still welcome: its results may differ.")
     for machine in wanted_machines:
@@ -116,6 +117,8 @@ def _show_upload(quarantine: Quarantine) -> None:
     with st.spinner("Checking every run"):
         staged = _stage(quarantine, file)
     SHOWN[staged["outcome"]](markdown(staged["said"]))
+    if staged["runs"]:
+        show_counts(staged["runs"])
     show_check(staged["report"])
     note(quarantine, "report", "shown", staged["report"]["identity"])
 

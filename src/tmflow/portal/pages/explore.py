@@ -8,11 +8,11 @@ import streamlit as st
 from tmflow.analysis.variants import name_of
 from tmflow.base.text import markdown
 from tmflow.charts import explore
-from tmflow.charts.figures import Figure, slug
+from tmflow.charts.figures import TIME_TO_ACCURACY, Figure, drawing_of, slug
 from tmflow.charts.layout import NONE, Layout, dimensions, name_variants
 from tmflow.portal import campaign_filter
 from tmflow.portal.figure_view import KEPT, show_figure
-from tmflow.portal.filter_widgets import choose, url_parameters
+from tmflow.portal.filter_widgets import choose, choose_target, url_parameters
 from tmflow.portal.study_data import Identity, SelectedRecords, Study
 from tmflow.portal.url_state import DATA, OF_FACTORS, Choice, Defaults, Key, Selection, ValuesFilter, resolve
 
@@ -42,7 +42,8 @@ def select_summary(study: Study) -> tuple[str, pd.DataFrame]:
     of_data = data.one(Key.EXPERIMENT), data.one(Key.SCALE), data.chosen[Key.PLATFORM], data.chosen[Key.EVIDENCE]
     records = study.choose_records(*of_data, campaign_filter.narrow_results(study, *of_data))
     kind = data.one(Key.METRIC)
-    return kind, _summary(kind, records, records.key)
+    target = choose_target() if kind == TIME_TO_ACCURACY else None
+    return kind, _summary(kind, target, records, records.key)
 
 
 def narrow_summary(summary: pd.DataFrame) -> pd.DataFrame:
@@ -101,5 +102,5 @@ def _figure(summary: pd.DataFrame, layout: Layout, _revision: str) -> Figure:
 
 # Shared by all sessions without a copy: no caller modifies a table.
 @st.cache_resource(show_spinner="Summarising the runs", max_entries=16)
-def _summary(kind: str, _records: SelectedRecords, key: Identity) -> pd.DataFrame:
-    return explore.MEASURES[kind](_records)
+def _summary(kind: str, target: float | None, _records: SelectedRecords, key: Identity) -> pd.DataFrame:
+    return explore.MEASURES[kind](_records) if target is None else drawing_of(kind, target).summarise(_records)

@@ -14,7 +14,7 @@ from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.base.text import listed, markdown
-from tmflow.charts.figures import DRAWINGS, drawable, figure_of
+from tmflow.charts.figures import DRAWINGS, TIME_TO_ACCURACY, drawable, drawing_of, figure_of
 from tmflow.charts.thumbnails import thumbnail
 from tmflow.claims.originals import Originals, experiment_of
 from tmflow.claims.origins import KINDS, Judged
@@ -23,7 +23,7 @@ from tmflow.claims.schema import load_claims
 from tmflow.claims.verdict import UNTESTED
 from tmflow.portal.badges import badge, count_badges, load_verdicts, show_claim
 from tmflow.portal.figure_view import show_summary
-from tmflow.portal.filter_widgets import choose
+from tmflow.portal.filter_widgets import choose, choose_target
 from tmflow.portal.links import halves, link, show_commands
 from tmflow.portal.study_data import Identity, SelectedRecords, Study, planned_study
 from tmflow.portal.url_state import PLATFORM, Key, ValueFilter, ValuesFilter
@@ -84,7 +84,7 @@ def _thumbnail(number: str, study: Study, platform: str) -> str | None:
 def _draw_thumbnail(name: str, shown: str, _records: SelectedRecords, key: Identity) -> str | None:
     of = json.loads(shown)
     for kind in of["shows"] or DRAWINGS:
-        summary = _summary(kind, json.dumps(of["only"]), _records, key)
+        summary = _summary(kind, None, json.dumps(of["only"]), _records, key)
         for label, panel in drawable(kind, summary):
             return thumbnail(figure_of(label, panel, "", name).drawn)
     return None
@@ -116,8 +116,10 @@ def show_detail(number: str, originals: Originals, study: Study) -> None:
     shown = plan.experiments[name].shown()
     records = study.choose_records(plan.source(name), scale, [platform], selected.options[Key.EVIDENCE])
     published = originals.published_by(name)
-    for kind in shown["shows"] or DRAWINGS:
-        summary = _summary(kind, json.dumps(shown["only"]), records, records.key)
+    kinds = shown["shows"] or list(DRAWINGS)
+    target = choose_target() if TIME_TO_ACCURACY in kinds and len(records.curves) else None
+    for kind in kinds:
+        summary = _summary(kind, target, json.dumps(shown["only"]), records, records.key)
         show_summary(kind, summary[summary["evidence"].isin(evidences)], study.revision, name, published(kind))
     _show_sources(name, plan, scale, platform, evidences, records.versions, study)
 
@@ -163,8 +165,8 @@ def _verdicts(verdicts: Sequence[Judged], platform: str) -> None:
 
 # Shared by all sessions without a copy: no caller modifies a table.
 @st.cache_resource(show_spinner="Summarising the runs", max_entries=64)
-def _summary(kind: str, only: str, _records: SelectedRecords, key: Identity) -> pd.DataFrame:
-    return DRAWINGS[kind].summarise(Shown(_records, json.loads(only)))
+def _summary(kind: str, target: float | None, only: str, _records: SelectedRecords, key: Identity) -> pd.DataFrame:
+    return drawing_of(kind, target).summarise(Shown(_records, json.loads(only)))
 
 
 def _show_sources(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 import streamlit as st
@@ -12,9 +12,11 @@ import streamlit as st
 from tmflow.base.errors import BadInput
 from tmflow.base.text import csv_frame, markdown, one_line
 from tmflow.contributions import quarantine as quarantine_module
-from tmflow.contributions.access import Role
+from tmflow.contributions.access import MOST_WAITING, Role
 from tmflow.contributions.quarantine import Quarantine, Waiting
-from tmflow.portal.uploads import note, run_bundle_command, show_behind_token, show_check, visitor
+from tmflow.portal.figure_view import show_drawing, show_frame
+from tmflow.portal.study_data import Identity, database_state
+from tmflow.portal.uploads import note, run_bundle_command, show_behind_token, show_check, show_counts, visitor
 
 OUTCOME, SEEN = "what came of a decision", "the report that was seen last"
 CHOSEN, DECISION = "the bundle that is looked at", "the decision to carry out"
@@ -68,6 +70,7 @@ def _show_one(quarantine: Quarantine, upload: Waiting) -> None:
     if st.session_state.get(SEEN) != upload.identity:
         st.session_state[SEEN] = upload.identity
         note(quarantine, "report", "shown", upload.identity)
+    preview = st.container()  # above the decisions, and filled after them, because it takes time
     if upload.state == "conflict":
         _compare(upload)
     name, identity = markdown(_label(upload)), upload.identity
@@ -84,6 +87,33 @@ def _show_one(quarantine: Quarantine, upload: Waiting) -> None:
     with st.form(f"reject {identity}", clear_on_submit=True):
         st.text_input("Reason for rejecting", max_chars=500, key=f"reason {identity}")
         st.form_submit_button(f"Reject {name}", icon=":material/close:", on_click=_request, args=("reject", identity))
+    with preview:
+        _show_preview(upload)
+
+
+def _show_preview(upload: Waiting) -> None:
+    """Show what accepting the bundle would change, and a chart of its runs."""
+    try:
+        preview = _preview(upload.identity, database_state())
+    except BadInput as error:
+        st.error(markdown(error))
+        return
+    st.markdown(f"**If accepted**: {markdown(preview['runs_sentence'])} {markdown(preview['verdicts_sentence'])}")
+    show_counts(preview["runs"])
+    if preview["verdicts"]:
+        columns = {"of_bundle": "by its runs alone", "before": "shown now", "after": "shown then"}
+        verdicts = pd.DataFrame(preview["verdicts"]).rename(columns=columns)
+        show_frame(verdicts[["claim", "evidence", *columns.values(), "statement"]], "Verdicts that the bundle decides")
+    if chart := preview["chart"]:
+        st.markdown(f"**{markdown(chart['title'])}**")
+        show_drawing("bundle", chart["vega_lite"])
+        st.caption("  \n".join(map(markdown, chart["caption"])))
+
+
+@st.cache_data(show_spinner="Comparing its runs with the database", max_entries=MOST_WAITING)
+def _preview(identity: str, database: Identity) -> dict[str, Any]:
+    preview: dict[str, Any] = json.loads(run_bundle_command("preview", identity, "--json", within_s=DECIDE_S))
+    return preview
 
 
 def _label(upload: Waiting) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -58,10 +58,23 @@ OF_TALLY = _counted(Key.STATUS, Key.STRATEGY, Key.THREADS)
 MORE_OF_TALLY = _counted(*(name for name in TrialSpec.model_fields if name not in (Key.STRATEGY, Key.THREADS)))
 VIEW = (Choice(Key.SORT, "Sort", tuple(ORDERS)), Choice(Key.ROWS, "Rows on a page", ("50", "100")))
 
-COLUMNS = [
-    "experiment", "strategy", "threads", "round", "repeat", "step_time_us", "final_accuracy", "evidence",
-    "platform_name", "dataset", "scale", "disturbed", "started_at_utc", "uid",
-]  # fmt: skip
+# The default columns of the list; a phone shows the first four. Of "reason" and "repeat", only where there are any.
+COLUMNS = (
+    "experiment", "strategy", "threads", "step_time_us", "final_accuracy", "status", "reason", "round", "repeat",
+    "evidence", "platform_name", "dataset", "scale", "disturbed", "started_at_utc", "uid",
+)  # fmt: skip
+MORE_COLUMNS = (
+    *(name for name in TrialSpec.model_fields if name not in COLUMNS),
+    "hardware_threads", "tm_capability", "backend", "others_fraction", "resumed", "setup_s", "loop_s", "evaluation_s",
+    "total_s", "trial_seed", "campaign_uid", "definition_sha256", "software",
+)  # fmt: skip
+COLUMN_NAMES = {
+    "step_time_us": "time per step (µs)", "final_accuracy": "accuracy", "platform_name": "platform",
+    "started_at_utc": "started (UTC)", "others_fraction": "CPU used by others", "setup_s": "set-up (s)",
+    "loop_s": "loop (s)", "evaluation_s": "evaluation (s)", "total_s": "total (s)", "tm_capability": "TM capability",
+    "campaign_uid": "campaign", "definition_sha256": "definition",
+}  # fmt: skip
+OF_COLUMNS = ValuesFilter(Key.COLUMNS, "Columns")
 HEADINGS = {
     "n": "aborts", "raw_code": "raw code", "sections": "critical sections",
     "failed_publications": "failed publications", "taken_blocks": "taken blocks",
@@ -94,7 +107,10 @@ def show_list(study: Study) -> None:
     _, order, down = ORDERS[view.one(Key.SORT)]
     rows = int(view.one(Key.ROWS))
     page = _choose_page(last=-(-min(total, REACH) // rows))
-    _table(_page(study, study.identity, only, order, down, rows, rows * (page - 1)))
+    place = st.container()  # above the choice of its columns, which a phone would show first
+    columns = _choose_columns()
+    with place:
+        _table(_page(study, study.identity, only, order, down, rows, rows * (page - 1)), columns)
     which = f"of all {total:,}"
     if total > REACH:
         which = f"of the first {REACH:,} of {total:,}"
@@ -177,37 +193,54 @@ def _choose_page(last: int) -> int:
     return page
 
 
-def _table(runs: pd.DataFrame) -> None:
-    """Show the runs of a page; choosing a row opens the run."""
+def _choose_columns() -> list[str]:
+    """The columns of the list that the URL asks for, in the order of the table; none is the default."""
+    every = [*COLUMNS, *MORE_COLUMNS]
+    names = {name: COLUMN_NAMES.get(name, name.replace("_", " ")) for name in every}
+    chosen = choose([OF_COLUMNS], pd.DataFrame({Key.COLUMNS: every}), names).chosen[Key.COLUMNS]
+    return [name for name in every if name in chosen]
+
+
+def _table(runs: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Show these columns of the runs of a page, by default `COLUMNS`; choosing a row opens the run."""
     rows = runs.assign(step_time_us=(1e6 * runs["loop_s"] / runs["iterations"]).where(runs["status"] == "ok"))
     rows["strategy"] = variants(rows)
     rows["status"] = rows["status"].map(WORDS)
-    why = ["reason"] if rows["reason"].notna().any() else []
-    columns = [name for name in COLUMNS if name != "repeat" or (rows["repeat"] > 1).any()]
+    empty = {"reason": rows["reason"].isna().all(), "repeat": (rows["repeat"] == 1).all()}
+    shown = columns or [name for name in COLUMNS if not empty.get(name)]
 
     def open_row(place: int) -> None:
         st.query_params[Key.RUN] = runs["uid"].iloc[place]
 
     show_rows(
-        rows[["status", *why, *columns]],
+        rows[list(shown)],
         "rows_of_page",
         open_row,
         placeholder="–",
         height="content" if len(rows) <= AT_ONCE else 640,
         column_config={
+            **COLUMN_NAMES,
             "status": st.column_config.TextColumn(width=120),
             "reason": st.column_config.TextColumn(width=300),
-            "step_time_us": st.column_config.NumberColumn("time per step (µs)", format="%.1f"),
-            "final_accuracy": st.column_config.NumberColumn("accuracy", format="%.4f"),
-            **{
-                name: st.column_config.TextColumn(width=column_width(rows[name])) for name in ("experiment", "strategy")
-            },
-            "platform_name": "platform",
-            "started_at_utc": "started (UTC)",
+            "step_time_us": st.column_config.NumberColumn(COLUMN_NAMES["step_time_us"], format="%.1f"),
+            "final_accuracy": st.column_config.NumberColumn(COLUMN_NAMES["final_accuracy"], format="%.4f"),
+            **_widths(rows),
         },
         alt=f"Table of {len(runs)} runs",
     )
     st.caption("Choose a row for details. A click on a heading sorts only this page; Sort above sorts all runs.")
+
+
+def _widths(rows: pd.DataFrame) -> dict[str, Any]:
+    """The columns with a fixed width: names in full, or on a phone so that the first four columns fit."""
+    if "Mobi" in st.context.headers.get("User-Agent", ""):  # as browsers of phones say
+        return {
+            "experiment": st.column_config.TextColumn(width=84),
+            "strategy": st.column_config.TextColumn(width=104),
+            "threads": st.column_config.NumberColumn(width=58),
+            "step_time_us": st.column_config.NumberColumn("µs per step", format="%.1f", width=72),
+        }
+    return {name: st.column_config.TextColumn(width=column_width(rows[name])) for name in ("experiment", "strategy")}
 
 
 @st.cache_data(show_spinner="Counting the runs", max_entries=32)

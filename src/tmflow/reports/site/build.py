@@ -10,6 +10,7 @@ import posixpath
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,16 +42,17 @@ from tmflow.claims.render import (
 from tmflow.platform.description import described, format_fact
 from tmflow.reports import docs_index
 from tmflow.reports.docs_index import VOCABULARY
-from tmflow.reports.site import run_list, summary
-from tmflow.store import queries, run_detail
+from tmflow.reports.site import json_files, run_list, summary
+from tmflow.store import platform_queries, queries, run_detail
 from tmflow.store.frames import Source
 from tmflow.store.run_filter import RESULTS, RunFilter
 from tmflow.study.config import Scale, Study
 
 MARKER = "site.json"  # marks a folder as a published site
 ASSETS = ("site.css", "site.js")
+EMBEDDED = "embed"  # the folder of the pages that stand in a frame of another site
 EMBED = "window.vegaEmbed = vegaEmbed;"  # the entry point of Vega for the site's script
-FORMATS = ("svg", "csv", "vl.json")  # of the files of a figure
+FORMATS = ("svg", "csv", "json", "vl.json")  # of the files of a figure
 
 
 class Written(NamedTuple):
@@ -63,10 +65,11 @@ class Written(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A figure; `path` is the path of its files in the site's folder, without the extension."""
+    """A figure with the paths of its files, without the extension, and of its page for frames, in the site's folder."""
 
     id: str
     path: str
+    embed: str
     measure: str
     panel: str
     platform: str
@@ -74,6 +77,12 @@ class Entry(NamedTuple):
     title: str
     describes: str
     caption: list[str]
+
+    @property
+    def snippet(self) -> str:
+        """The HTML that shows the figure in another page; the site's script completes the address."""
+        size = 'width="100%" height="460" loading="lazy"'
+        return f'<iframe src="{escape(self.embed)}" title="{escape(self.title)}" {size}></iframe>'
 
 
 class Album(NamedTuple):
@@ -154,11 +163,16 @@ def publish(
         _write_figures(albums, judged, pages)
         _write_platforms(source, scale, here, pages)
         _write_docs(pages)
+        found = summary.find_by_model(source, counts) if scale == "full" else {}
+        machines = platform_queries.platforms(source)
+        document = json_files.findings_document(finding for of_model in found.values() for finding in of_model)
+        write_json(folder / json_files.FINDINGS, document)
+        json_files.write_index(folder, about, [(figure.path, figure.title) for a in albums for figure in a.figures])
         pages.write(
             "index.html",
             scoreboard=scoreboard,
             study=load_originals().study.citation(),
-            models=summary.summarise_models(source, counts) if scale == "full" else [],
+            models=[summary.summarise_model(model, of, machines) for model, of in found.items()],
             platforms=summary.answer_by_platform(source, counts, revision) if scale == "full" else [],
             holdings=run_list.count_runs(here),
             n_platforms=here["platform"].nunique(),
@@ -238,6 +252,7 @@ def _entry(path: str, kind: str, label: str, figure: Figure) -> Entry:
     return Entry(
         id=path.rpartition("/")[2],
         path=path,
+        embed=f"{EMBEDDED}{path.removeprefix('figures')}.html",
         measure=kind,
         panel=label,
         platform=str(first["platform"]),
@@ -268,6 +283,8 @@ def _write_figures(albums: list[Album], judged: list[Judged], pages: Pages) -> N
             original=original,
             verdicts=on_figure,
         )
+        for figure in album.figures:
+            pages.write(figure.embed, "embed.html", album=album, figure=figure)
     index = [{"experiment": album.name, **figure._asdict()} for album in albums for figure in album.figures]
     write_json(pages.folder / "figures.json", index)
 

@@ -10,7 +10,7 @@ import pandas as pd
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.reports import findings
 from tmflow.reports.answers import Answer, ask
-from tmflow.store import platform_queries
+from tmflow.reports.findings import Finding
 from tmflow.store.frames import Source
 
 
@@ -34,29 +34,27 @@ class OfPlatform(NamedTuple):
     answers: Sequence[Answer]
 
 
-def summarise_models(source: Source, counts: pd.DataFrame) -> list[OfModel]:
+def find_by_model(source: Source, counts: pd.DataFrame) -> dict[str, list[Finding]]:
     """The findings on each model, of all platforms that have any; `counts`: see `queries.counts`."""
-    scales, machines, consistencies = (
-        findings.measured_platforms(counts),
-        platform_queries.platforms(source),
-        consistency_by_strategy(),
+    scales, consistencies = findings.measured_platforms(counts), consistency_by_strategy()
+    every = {
+        model: [findings.find(source, key, scale, model, consistencies) for key, scale in scales.items()]
+        for model in findings.SOURCES
+    }
+    found = {model: [finding for finding in of_model if finding is not None] for model, of_model in every.items()}
+    return {model: of_model for model, of_model in found.items() if of_model}
+
+
+def summarise_model(model: str, found: Sequence[Finding], machines: pd.DataFrame) -> OfModel:
+    """The findings on a model for the page; `machines`: see `platform_queries.platforms`."""
+    table = findings.matrix(found, machines)
+    return OfModel(
+        model,
+        [(findings.sentence(finding), findings.sources(finding)) for finding in found],
+        [str(name) for name in table if name not in ("platform", "platform_name")],
+        table.astype(object).where(table.notna(), "").to_dict("records"),
+        findings.medians(found),
     )
-    models = []
-    for model in findings.SOURCES:
-        every = [findings.find(source, key, scale, model, consistencies) for key, scale in scales.items()]
-        found = [finding for finding in every if finding is not None]
-        if found:
-            table = findings.matrix(found, machines)
-            models.append(
-                OfModel(
-                    model,
-                    [(findings.sentence(finding), findings.sources(finding)) for finding in found],
-                    [str(name) for name in table if name not in ("platform", "platform_name")],
-                    table.astype(object).where(table.notna(), "").to_dict("records"),
-                    findings.medians(found),
-                )
-            )
-    return models
 
 
 def answer_by_platform(source: Source, counts: pd.DataFrame, revision: str) -> list[OfPlatform]:

@@ -249,6 +249,15 @@
   // Missing values come last; numbers are compared by value.
   const compare = (a, b) => (a === null) - (b === null) || (a < b ? -1 : a > b ? 1 : 0);
 
+  // --- Snippets that embed a chart in another site: with the address that this site has now.
+
+  function completeSnippets() {
+    for (const code of all("code.embed")) {
+      const address = new URL(code.dataset.page, location.href).href;
+      code.textContent = code.textContent.replace(/src="[^"]*"/, () => `src="${address}"`);
+    }
+  }
+
   // --- Start: each page sets up the parts that it contains.
 
   let show = () => {};
@@ -263,6 +272,7 @@
       addEventListener("hashchange", () => show());
       addEventListener("popstate", () => show());
     }
+    completeSnippets();
     drawInView(all("[data-chart]"));
   }
   begin();
