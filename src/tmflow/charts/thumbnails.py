@@ -8,6 +8,7 @@ from typing import Any
 from tmflow.charts.figures import svg
 
 WIDTH, HEIGHT = 150, 80  # px of the plot
+OUTER = ("encoding", "transform", "params", "name", "title", "width", "height")  # of a layer: replaced, or left out
 WORDS = ("axis", "legend", "header", "title", "tooltip", "description")  # of a channel
 
 
@@ -43,8 +44,14 @@ def _without_words(layer: Mapping[str, Any]) -> dict[str, Any]:
         for name, channel in layer.get("encoding", {}).items()
         if name not in WORDS and isinstance(channel, dict)
     }
-    kept = {key: value for key, value in layer.items() if key not in ("encoding", "params", "title", "width", "height")}
-    return {**kept, "encoding": channels}
+    kept = {key: value for key, value in layer.items() if key not in OUTER}
+    transforms = [it for it in layer.get("transform", []) if not _is_choice(it.get("filter"))]
+    return {**kept, "encoding": channels, "transform": transforms}
+
+
+def _is_choice(condition: object) -> bool:
+    """Whether a filter follows a choice of the reader, such as a click in the legend, which a thumbnail lacks."""
+    return isinstance(condition, dict) and "param" in condition
 
 
 def _silent(name: str, channel: Mapping[str, Any]) -> dict[str, Any]:

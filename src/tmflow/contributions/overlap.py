@@ -54,13 +54,13 @@ class Overlap(NamedTuple):
     @property
     def sentence(self) -> str:
         """The totals as a sentence."""
-        new, known, differing = map(self.total, STATES)
-        total = new + known + differing
+        new, n_known, differing = map(self.total, STATES)
+        total = new + n_known + differing
         runs = f"{total:,} run{'' if total == 1 else 's'}"
-        if total in (new, known):
+        if total in (new, n_known):
             return f"{runs}, all of them {'new' if new else 'known already'}."
         other = f", {differing:,} stored with other content" if differing else ""
-        return f"{runs}: {new:,} new, {known:,} known already{other}."
+        return f"{runs}: {new:,} new, {n_known:,} n_known already{other}."
 
 
 def prepare_keys(bundle: Bundle, checker: Checker) -> Work[list[RunKey]]:
@@ -68,13 +68,13 @@ def prepare_keys(bundle: Bundle, checker: Checker) -> Work[list[RunKey]]:
     hashes = {entry.path: entry.sha256 for entry in bundle.manifest}
 
     def keys(member: str) -> tuple[Report, list[RunKey]]:
-        report, found = Report(), []
+        report, keys = Report(), []
         for where, read in checker.runs(member, report):
             if report.runs > access.MOST_RUNS:  # the bundle is refused: its keys need no memory
                 continue
             run, sha256 = read.run, rows_of(read, where, hashes[member]).content_sha256
-            found.append(RunKey(run.uid, sha256, run.experiment.name, run.experiment.scale, run.spec.strategy))
-        return report, found
+            keys.append(RunKey(run.uid, sha256, run.experiment.name, run.experiment.scale, run.spec.strategy))
+        return report, keys
 
     return keys
 
@@ -113,8 +113,8 @@ def stored_content(url: URL, uids: Iterable[str]) -> dict[str, str]:
         return content
     with explain_errors(url), open_reader(url).connect() as connection:
         for batch in chunks(uids):
-            found = connection.execute(select(Run.uid, Run.content_sha256).where(Run.uid.in_(batch)))
-            content |= dict(found.tuples().all())
+            rows = connection.execute(select(Run.uid, Run.content_sha256).where(Run.uid.in_(batch)))
+            content |= dict(rows.tuples().all())
     return content
 
 

@@ -33,7 +33,7 @@ VERDICTS = "2017 claims"
 class Matrix(NamedTuple):
     """The findings of the platforms with most results, and the names of those without one and the number left out."""
 
-    found: list[Finding]
+    findings: list[Finding]
     without: list[str]
     left_out: int
 
@@ -46,13 +46,13 @@ def choose_model(study: Study) -> str:
 def load_matrix(study: Study, model: str) -> Matrix:
     """The findings on a model, of the platforms with most results."""
     scales = findings.measured_platforms(study.counts)
-    found, without = [], []
+    with_finding, without = [], []
     for platform in [*scales][:MOST]:
         if finding := load_finding(study, platform, model):
-            found.append(finding)
+            with_finding.append(finding)
         else:
             without.append(study.platform_names[platform])
-    return Matrix(found, without, max(0, len(scales) - MOST))
+    return Matrix(with_finding, without, max(0, len(scales) - MOST))
 
 
 def load_finding(study: Study, platform: str, model: str) -> Finding | None:
@@ -91,10 +91,10 @@ def _machines(_study: Study, identity: Identity, joined: bool) -> pd.DataFrame:
 def show_matrix(study: Study, model: str, *, judged: bool) -> None:
     """Show a row for each platform, with links; `judged`: with the verdicts on the claims, which take longest."""
     loaded = load_matrix(study, model)
-    if not loaded.found:
+    if not loaded.findings:
         st.info(f"No platform has compared strategies with two or more workers for {model}; `make study` does.")
         return
-    table = findings.matrix(loaded.found, machines(study))
+    table = findings.matrix(loaded.findings, machines(study))
     verdicts = {VERDICTS: [count_verdicts(study, key) if judged else "…" for key in table["platform"]]}
     links = {"open": [f"platforms?{urlencode(with_sources({str(Key.PLATFORM): key}))}" for key in table["platform"]]}
     show_frame(
@@ -105,14 +105,14 @@ def show_matrix(study: Study, model: str, *, judged: bool) -> None:
             "open": st.column_config.LinkColumn("open", display_text="open", width="small"),
         },
     )
-    document = partial(json.dumps, findings_document(loaded.found), allow_nan=False)
+    document = partial(json.dumps, findings_document(loaded.findings), allow_nan=False)
     download("JSON", document, FINDINGS, key=f"JSON, judged: {judged}")
     show_notes(loaded, model)
 
 
 def show_notes(loaded: Matrix, model: str) -> None:
     """Show the medians over the platforms, what the numbers are, and which platforms have none."""
-    medians = [f"{title} {text}" for title, text in findings.medians(loaded.found).items()]
+    medians = [f"{title} {text}" for title, text in findings.medians(loaded.findings).items()]
     notes = [
         f"**Median over machines**: {'; '.join(medians)}." if medians else "",
         "Speed over that of a lock with as many workers: the most that have a hardware thread each. Lossless: the "

@@ -269,7 +269,7 @@ def matrix(findings: Iterable[Finding], machines: pd.DataFrame) -> pd.DataFrame:
     machines: see `platform_queries.platforms`. Columns: platform (the key), platform_name (short), `CORES`,
     `CAPABILITY`, workers, those of `COLUMNS`, and `LOST`.
     """
-    found, facts = list(findings), machines.set_index("platform")
+    every, facts = list(findings), machines.set_index("platform")
     rows = [
         {
             "platform": finding.platform,
@@ -280,7 +280,7 @@ def matrix(findings: Iterable[Finding], machines: pd.DataFrame) -> pd.DataFrame:
             **{title: _cell(finding, quantity) for quantity, title in COLUMNS.items()},
             LOST: "" if finding.lost is None else _lost_text(finding.lost),
         }
-        for name, finding in zip(short_names(found), found, strict=True)
+        for name, finding in zip(short_names(every), every, strict=True)
     ]
     columns = ["platform", "platform_name", CORES, CAPABILITY, "workers", *COLUMNS.values(), LOST]
     table = pd.DataFrame(rows, columns=columns).astype({CORES: "Int64"})

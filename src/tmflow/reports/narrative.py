@@ -68,9 +68,11 @@ def answer_transactions(summary: pd.DataFrame, baseline: str) -> Narrative:
         _speeds(f"Software transactions, {over}", software) or "Software transactions were not run.",
         _speeds(f"No lock at all, {over}", bare),
     ]
-    apart = summary[summary["strategy"].isin(NOT_COMPARABLE) & summary["estimate"].notna()]
-    if len(apart):
-        sentences.append(f"Not comparable: {_each(apart)}, because it elides another mutex, which readers never take.")
+    not_comparable = summary[summary["strategy"].isin(NOT_COMPARABLE) & summary["estimate"].notna()]
+    if len(not_comparable):
+        sentences.append(
+            f"Not comparable: {_each(not_comparable)}, because it elides another mutex, which readers never take."
+        )
     tried = pd.concat([hardware, software])
     outcomes = tried.loc[tried["estimate"].notna(), "ranking"]
     faster = list(tried.loc[tried["ranking"] == "more", "variant"])

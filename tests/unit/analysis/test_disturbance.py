@@ -86,8 +86,8 @@ def test_the_sentence(counted: Disturbance, says: str | None) -> None:
 
 def test_the_card_of_the_overview_counts_them() -> None:
     runs = runs_of(OF_STUDY, {"htm": 1.4})
-    assert "Other processes" not in answers.answer_transactions(runs, "1234abcd").rests_on
-    basis = answers.answer_transactions(disturbed(runs, (1, 2, 3)), "1234abcd").rests_on
+    assert "Other processes" not in answers.answer_transactions([runs], "1234abcd").rests_on
+    basis = answers.answer_transactions([disturbed(runs, (1, 2, 3))], "1234abcd").rests_on
     assert "driver. Other processes used the machine during 6 of 12 trials" in basis
 
 

@@ -100,7 +100,7 @@ def test_panels_of_one_variant_each_are_named_by_it() -> None:
     parts = dict(panels(summary, ("threads",)))
     assert list(parts) == [
         f"{variant}, batch {batch}"
-        for batch in (100, 1)
+        for batch in (1, 100)
         for variant in ("lock", "htm (budget 0)", "htm (budget 5)")
     ]  # fmt: skip
     assert all(len(part) == 2 for part in parts.values())

@@ -47,8 +47,8 @@ def show_list(originals: Originals, study: Study) -> None:
     for column, part in zip(st.columns(2), halves(list(originals.figures.items())), strict=True):
         with column:
             for number, original in part:
-                beside, words = st.columns([1, 3])
-                pictures[number] = beside.empty()
+                left, words = st.columns([1, 3])
+                pictures[number] = left.empty()
                 with_runs = [
                     verdict
                     for verdict in verdicts

@@ -55,7 +55,7 @@ def show_list(study: Study) -> None:
     model = choose_model(study)
     matrix = load_matrix(study, model)
     table = machines(study).join(runs, on="platform")
-    of_findings = findings.matrix(matrix.found, table)
+    of_findings = findings.matrix(matrix.findings, table)
     of_findings[VERDICTS] = [count_verdicts(study, key) for key in of_findings["platform"]]
     kept = ["platform", *COLUMNS.values(), LOST, VERDICTS]
     table = table.merge(of_findings[kept].astype("str"), on="platform", how="left")

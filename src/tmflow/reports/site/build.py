@@ -163,16 +163,16 @@ def publish(
         _write_figures(albums, judged, pages)
         _write_platforms(source, scale, here, pages)
         _write_docs(pages)
-        found = summary.find_by_model(source, counts) if scale == "full" else {}
+        by_model = summary.find_by_model(source, counts) if scale == "full" else {}
         machines = platform_queries.platforms(source)
-        document = json_files.findings_document(finding for of_model in found.values() for finding in of_model)
+        document = json_files.findings_document(finding for of_model in by_model.values() for finding in of_model)
         write_json(folder / json_files.FINDINGS, document)
         json_files.write_index(folder, about, [(figure.path, figure.title) for a in albums for figure in a.figures])
         pages.write(
             "index.html",
             scoreboard=scoreboard,
             study=load_originals().study.citation(),
-            models=[summary.summarise_model(model, of, machines) for model, of in found.items()],
+            models=[summary.summarise_model(model, of, machines) for model, of in by_model.items()],
             platforms=summary.answer_by_platform(source, counts, revision) if scale == "full" else [],
             holdings=run_list.count_runs(here),
             n_platforms=here["platform"].nunique(),

@@ -28,9 +28,9 @@ DESCRIBED = {
 """The kind and the content of each file, by its path; figures are listed one by one."""
 
 
-def findings_document(found: Iterable[Finding]) -> dict[str, Any]:
+def findings_document(every: Iterable[Finding]) -> dict[str, Any]:
     """The findings as the document `FINDINGS`."""
-    listed = [_finding(finding) for finding in found]
+    listed = [_finding(finding) for finding in every]
     return {"kind": "tmflow-findings", "schema_version": SCHEMA_VERSION, "findings": listed}
 
 

@@ -41,19 +41,19 @@ def find_by_model(source: Source, counts: pd.DataFrame) -> dict[str, list[Findin
         model: [findings.find(source, key, scale, model, consistencies) for key, scale in scales.items()]
         for model in findings.SOURCES
     }
-    found = {model: [finding for finding in of_model if finding is not None] for model, of_model in every.items()}
-    return {model: of_model for model, of_model in found.items() if of_model}
+    by_model = {model: [finding for finding in of_model if finding is not None] for model, of_model in every.items()}
+    return {model: of_model for model, of_model in by_model.items() if of_model}
 
 
-def summarise_model(model: str, found: Sequence[Finding], machines: pd.DataFrame) -> OfModel:
+def summarise_model(model: str, every: Sequence[Finding], machines: pd.DataFrame) -> OfModel:
     """The findings on a model for the page; `machines`: see `platform_queries.platforms`."""
-    table = findings.matrix(found, machines)
+    table = findings.matrix(every, machines)
     return OfModel(
         model,
-        [(findings.sentence(finding), findings.sources(finding)) for finding in found],
+        [(findings.sentence(finding), findings.sources(finding)) for finding in every],
         [str(name) for name in table if name not in ("platform", "platform_name")],
         table.astype(object).where(table.notna(), "").to_dict("records"),
-        findings.medians(found),
+        findings.medians(every),
     )
 
 
