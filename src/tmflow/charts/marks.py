@@ -82,7 +82,7 @@ OF_ONE_COLOUR = alt.StrokeDash(
 PLATFORM = 300  # px of a platform's name in a legend
 SIMULATED = [6, 4]  # of a line of simulated points
 BAR_STEP, BAR_SPREAD = 4, 20  # px between the intervals of neighbouring series at the same x, and of all together
-BESIDE = {"xOffset": alt.ExprRef("datum.beside")}
+SIDEWAYS = {"xOffset": alt.ExprRef("datum.beside")}
 COINCIDE = 0.02  # points closer than this share of the axis coincide
 RIM, RIMS = 50, 5  # px² that each point below another is larger, and the most points that this applies to
 POINT_SIZE = alt.Size("size:Q", scale=None, legend=None)
@@ -135,26 +135,26 @@ def lines(
     kept = [*dict.fromkeys((*COLUMNS, *others, series.column, *optional))]
     size = 70 if len(along.ticks.values) <= 8 else 35
     shares = "unit" in rows and bool((rows["unit"] == "fraction").all())
-    told = [*dict.fromkeys((*columns_of(rows), *others))]
-    tips = tooltip(told, y["title"].removesuffix(LOG), shares=shares)
+    tip_columns = [*dict.fromkeys((*columns_of(rows), *others))]
+    tips = tooltip(tip_columns, y["title"].removesuffix(LOG), shares=shares)
     x, layers = along.axis, []
     for _, part in parts:
         drawn = part[part["estimate"].notna()]
         data = drawn[kept].assign(**place_points(drawn, series, along, shown, size))
         bars = clip_bars(data[data["low"].notna() & ~is_never_seen(drawn)], shown)
-        whole, survivors = data[data["diverged"].isna()], data[data["diverged"].notna()]
-        points = Layer(whole).encode(x=x, y=y, color=colour, shape=shape, size=POINT_SIZE, tooltip=tips)
+        complete, survivors = data[data["diverged"].isna()], data[data["diverged"].notna()]
+        points = Layer(complete).encode(x=x, y=y, color=colour, shape=shape, size=POINT_SIZE, tooltip=tips)
         hollow = points.properties(data=survivors).encode(tooltip=[*tips, DIVERGENCE])
-        joined = along.joined and len(whole)
+        joined = along.joined and len(complete)
         layers.append(
             [
                 *(oversubscribed(part, along.ticks) if along.column == "threads" else []),
                 *behind,
-                *(_joined(whole, bars[bars["diverged"].isna()], x, y, colour, series, rows) if joined else []),
-                *error_bars(Layer().encode(x=x, color=colour), bars, offset=BESIDE),
-                *equivalence_bars(Layer().encode(x=x, color=colour), data, offset=BESIDE),
+                *(_joined(complete, bars[bars["diverged"].isna()], x, y, colour, series, rows) if joined else []),
+                *error_bars(Layer().encode(x=x, color=colour), bars, offset=SIDEWAYS),
+                *equivalence_bars(Layer().encode(x=x, color=colour), data, offset=SIDEWAYS),
                 *(hit_areas(layer) for layer in (points, hollow) if len(layer.data)),  # below the points: where two
-                *points_of(points, whole, rows, size),  # are close, the tooltip is that of the visible one
+                *points_of(points, complete, rows, size),  # are close, the tooltip is that of the visible one
                 *points_of(hollow, survivors, rows, size, hollow=True),
             ]
         )
