@@ -299,6 +299,25 @@ def test_a_wrong_value_in_the_url_is_told(page: Page, portal: str, view: str, sa
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
+@pytest.mark.parametrize("view", [TIMES, f"{TIMES}&facet=strategy"], ids=["one chart", "small charts"])
+def test_a_click_in_the_legend_isolates_a_series_and_another_brings_back_all(
+    page: Page, portal: str, view: str
+) -> None:
+    opened(page, f"{portal}/{view}", "Explore")
+    shown = page.locator(POINTS)
+    expect(shown.first).to_be_visible()
+    everything = shown.count()
+    name = page.locator(f"{CHARTS} .role-legend-label text").get_by_text("tf_nolock", exact=True)
+    name.click()
+    expect(shown).not_to_have_count(everything)
+    isolated = shown.count()
+    assert 0 < isolated < everything
+    shown.first.click(force=True)  # for its tooltip; it does not change the choice
+    expect(shown).to_have_count(isolated)
+    name.click()
+    expect(shown).to_have_count(everything)
+
+
 def test_choosing_a_row_opens_its_run_and_back_closes_it(page: Page, portal: str) -> None:
     opened(page, f"{portal}/runs?status=ok&experiment=softmax-batch-1", "Runs")
     page.get_by_test_id("stDataFrame").first.click(position={"x": 20, "y": 50})  # the first row's box

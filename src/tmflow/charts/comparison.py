@@ -61,7 +61,7 @@ def caption(sides: Sides, part: pd.DataFrame, revision: str, label: str = "") ->
         f"A: {_side(sides.a, a)}",
         f"{sides.letter}: {_side(sides.b, b)}",
         pairing_sentence(sides),
-        f"Bars: 95 % t interval of each point by itself{band}{cut}; hollow: no interval.",
+        f"Bars: 95 % t interval of each point by itself{band}{cut}; without a bar: no interval.",
         joint_sentence(part),
         *([MEASURED_IN_FULL] if what == "Speed" and part["measures"].iloc[0] == "full" else []),
         *_gaps(part),

@@ -82,7 +82,7 @@ OF_ONE_COLOUR = alt.StrokeDash(
 PLATFORM = 300  # px of a platform's name in a legend
 SIMULATED = [6, 4]  # of a line of simulated points
 BAR_STEP, BAR_SPREAD = 4, 20  # px between the intervals of neighbouring series at the same x, and of all together
-OFFSET = {"xOffset": alt.ExprRef("datum.beside")}
+SIDEWAYS = {"xOffset": alt.ExprRef("datum.beside")}
 COINCIDE = 0.02  # points closer than this share of the axis coincide
 RIM, RIMS = 50, 5  # px² that each point below another is larger, and the most points that this applies to
 POINT_SIZE = alt.Size("size:Q", scale=None, legend=None)
@@ -135,8 +135,8 @@ def lines(
     kept = [*dict.fromkeys((*COLUMNS, *others, series.column, *optional))]
     size = 70 if len(along.ticks.values) <= 8 else 35
     shares = "unit" in rows and bool((rows["unit"] == "fraction").all())
-    shown_columns = [*dict.fromkeys((*columns_of(rows), *others))]
-    tips = tooltip(shown_columns, y["title"].removesuffix(LOG), shares=shares)
+    tip_columns = [*dict.fromkeys((*columns_of(rows), *others))]
+    tips = tooltip(tip_columns, y["title"].removesuffix(LOG), shares=shares)
     x, layers = along.axis, []
     for _, part in parts:
         drawn = part[part["estimate"].notna()]
@@ -151,8 +151,8 @@ def lines(
                 *(oversubscribed(part, along.ticks) if along.column == "threads" else []),
                 *behind,
                 *(_joined(complete, bars[bars["diverged"].isna()], x, y, colour, series, rows) if joined else []),
-                *error_bars(Layer().encode(x=x, color=colour), bars, offset=OFFSET),
-                *equivalence_bars(Layer().encode(x=x, color=colour), data, offset=OFFSET),
+                *error_bars(Layer().encode(x=x, color=colour), bars, offset=SIDEWAYS),
+                *equivalence_bars(Layer().encode(x=x, color=colour), data, offset=SIDEWAYS),
                 *(hit_areas(layer) for layer in (points, hollow) if len(layer.data)),  # below the points: where two
                 *points_of(points, complete, rows, size),  # are close, the tooltip is that of the visible one
                 *points_of(hollow, survivors, rows, size, hollow=True),

@@ -29,12 +29,12 @@ def columns_of(rows: pd.DataFrame) -> list[str]:
     all is measured.
     """
     drawn = rows[rows["estimate"].notna()]
-    constant = {
+    redundant = {
         "disturbed_rounds": not drawn["disturbed_rounds"].fillna(0).any(),
         "results": drawn["reason"].isna().all(),
         "evidence": set(drawn["evidence"]) == {"measured"},
     }
-    return [name for name in COLUMNS if not constant.get(name, False)]
+    return [name for name in COLUMNS if not redundant.get(name, False)]
 
 
 def words_of_divergence(results: str) -> str | None:

@@ -196,12 +196,12 @@ def split_parts(chart: Mapping[str, Any]) -> tuple[Spec, list[Spec]]:
 
     Legends of kinds of evidence and of platforms, which are one line, stay in every part.
     """
-    copy = deepcopy(chart)
-    shared = {name: value for name, value in copy.items() if name not in ("concat", "columns", "datasets", "params")}
+    spec = deepcopy(chart)
+    shared = {name: value for name, value in spec.items() if name not in ("concat", "columns", "datasets", "params")}
     shared["autosize"] = FIT
-    params = copy.get("params", [])
+    params = spec.get("params", [])
     parts, channels = [], {}
-    for part in copy["concat"]:
+    for part in spec["concat"]:
         for encoding in (layer["encoding"] for layer in part["layer"]):
             for channel in OF_SERIES:
                 if "scale" in encoding.get(channel, {}):
