@@ -13,7 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from tmflow.analysis.run_table import POINT, VARIANT, numbered
 from tmflow.analysis.stats import Interval, bounded, joint_confidence
@@ -38,12 +40,15 @@ WORDS: dict[Measure, str] = {
 
 
 class Compared(NamedTuple):
-    """A point in two campaigns: its rows of `trends.values` in the last one before and the newest one since."""
+    """A point that was measured before and since: the positions of its rows in a table of `trends.values`.
+
+    `before` are those of the last campaign before, `after` those of the newest one since.
+    """
 
     measure: Measure
-    label: str
-    before: pd.DataFrame
-    after: pd.DataFrame
+    rows: pd.DataFrame
+    before: NDArray[np.intp]
+    after: NDArray[np.intp]
 
 
 class Regression(NamedTuple):
@@ -184,42 +189,55 @@ def pairs(tables: Mapping[Measure, pd.DataFrame], places: Mapping[str, int]) -> 
 
 
 def _pairs(measure: Measure, rows: pd.DataFrame, places: Mapping[str, int]) -> Iterator[Compared]:
-    rows = rows[rows["value"].notna() & rows["platform"].isin(list(places))]
-    for (_, point), label in zip(rows.groupby(numbered(rows, POINT)), _labels(rows), strict=True):
-        first = places[point["platform"].iloc[0]]
-        before, after = point[point["place"] < first], point[point["place"] >= first]
+    rows = rows[rows["value"].notna() & rows["platform"].isin(list(places))].reset_index(drop=True)
+    place = rows["place"].to_numpy()
+    is_since = place >= rows["platform"].map(places).to_numpy()
+    # Positions, because splitting a data frame of so many columns takes a hundred times as long.
+    for at in map(np.asarray, rows.groupby(numbered(rows, POINT)).indices.values()):
+        before, after = at[~is_since[at]], at[is_since[at]]
         if len(before) and len(after):
-            last, newest = (side[side["place"] == side["place"].max()] for side in (before, after))
-            yield Compared(measure, label, last, newest)
-
-
-def _labels(rows: pd.DataFrame) -> list[str]:
-    """The strategy, workers and experiment of each point, and the factors in which the experiment's points differ.
-
-    In the order of the points' first rows.
-    """
-    firsts = rows[~pd.Series(numbered(rows, POINT), rows.index).duplicated()]
-    others = [name for name in TrialSpec.model_fields if name not in ("threads", *VARIANT)]
-    labels: dict[Any, str] = {}
-    for _, experiment in firsts.groupby(numbered(firsts, ["platform", "experiment", "definition_sha256"])):
-        shown = [name for name in others if experiment[name].nunique(dropna=False) > 1]
-        for place, variant, row in zip(
-            experiment.index, variants(experiment), experiment.to_dict("records"), strict=True
-        ):
-            factors = [f"{name_of(name)} {row[name]}" for name in shown if pd.notna(row[name])]
-            labels[place] = ", ".join([variant, workers(row["threads"]), row["experiment"], *factors])
-    return [labels[place] for place in firsts.index]
+            last, newest = (side[place[side] == place[side].max()] for side in (before, after))
+            yield Compared(measure, rows, last, newest)
 
 
 def worse(compared: Sequence[Compared]) -> list[Regression]:
     """The points that became worse beyond doubt: by measure, the largest change first."""
     confidence = joint_confidence(max(len(compared), 1))
-    regressions = [
-        Regression(pair.measure, pair.label, pair.before.iloc[-1], pair.after.iloc[-1], change)
-        for pair in compared
-        if is_beyond(change := compare(pair.before, pair.after, pair.measure, confidence), pair.measure, worse=True)
-    ]
-    return sorted(regressions, key=lambda regression: (MEASURES.index(regression.measure), -regression.size))
+    changes = [(pair, _change(pair, confidence)) for pair in compared]
+    regressed = [(pair, change) for pair, change in changes if is_beyond(change, pair.measure, worse=True)]
+    regressions: list[Regression] = []
+    for measure in MEASURES:
+        of_measure = [(pair, change) for pair, change in regressed if pair.measure == measure]
+        labels = _labels([pair for pair, _ in of_measure])
+        parts = [
+            Regression(measure, label, pair.rows.iloc[pair.before[-1]], pair.rows.iloc[pair.after[-1]], change)
+            for (pair, change), label in zip(of_measure, labels, strict=True)
+        ]
+        regressions += sorted(parts, key=lambda regression: -regression.size)
+    return regressions
+
+
+def _change(pair: Compared, confidence: float) -> Interval:
+    value = pair.rows["value"].to_numpy(float)
+    return compare(value[pair.before], value[pair.after], pair.measure, confidence)
+
+
+def _labels(regressed: Sequence[Compared]) -> list[str]:
+    """The strategy, workers and experiment of points of one table, and the factors that tell them from others of it."""
+    if not regressed:
+        return []
+    rows = regressed[0].rows
+    experiment, point = numbered(rows, ["platform", "experiment", "definition_sha256"]), numbered(rows, POINT)
+    at = [int(pair.after[0]) for pair in regressed]
+    is_wanted = np.isin(experiment, experiment[at]) & ~pd.Series(point).duplicated().to_numpy()
+    others = [name for name in TrialSpec.model_fields if name not in ("threads", *VARIANT)]
+    labels: dict[int, str] = {}
+    for _, group in rows[is_wanted].groupby(experiment[is_wanted]):
+        shown = [name for name in others if group[name].nunique(dropna=False) > 1]
+        for place, variant, row in zip(group.index, variants(group), group.to_dict("records"), strict=True):
+            factors = [f"{name_of(name)} {row[name]}" for name in shown if pd.notna(row[name])]
+            labels[point[place]] = ", ".join([variant, workers(row["threads"]), row["experiment"], *factors])
+    return [labels[point[place]] for place in at]
 
 
 def _plain(value: Any) -> Any:

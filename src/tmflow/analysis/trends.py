@@ -204,14 +204,16 @@ def change_points(point: pd.DataFrame) -> list[Change]:
     return changes
 
 
-def compare(before: pd.DataFrame, after: pd.DataFrame, measure: Measure, confidence: float = CONFIDENCE) -> Interval:
-    """Compare the rounds of a point in two campaigns: after over before, or minus it (`RATIOS`).
+def compare(before: ArrayLike, after: ArrayLike, measure: Measure, confidence: float = CONFIDENCE) -> Interval:
+    """Compare the values of a point's rounds in two campaigns: after over before, or minus it (`RATIOS`).
 
-    before, after: rows of `values`. Rounds of two campaigns are never pairs, so this is Welch's interval. `NOTHING` if
+    Unknown values are left out. Rounds of two campaigns are never pairs, so this is Welch's interval. `NOTHING` if
     a side has no value.
     """
     between: Between = independent_ratio_interval if measure in RATIOS else independent_difference_interval
-    first, second = (side["value"].dropna().to_numpy(float) for side in (before, after))
+    first, second = (
+        sample[~np.isnan(sample)] for sample in (np.asarray(side, dtype=float) for side in (before, after))
+    )
     return between(second, first, confidence) if len(first) and len(second) else NOTHING
 
 
@@ -226,7 +228,7 @@ def newest_change(point: pd.DataFrame, rounds: pd.DataFrame) -> Change | None:
     before, after = rows.iloc[-2], rows.iloc[-1]
     both = pd.concat([point.head(1)[[*POINT]], rounds[[*POINT]]], ignore_index=True)
     of_point = rounds[numbered(both, POINT)[1:] == 0]
-    first, second = (of_point[of_point["place"] == side["place"]] for side in (before, after))
+    first, second = (of_point.loc[of_point["place"] == side["place"], "value"] for side in (before, after))
     return Change(before, after, compare(first, second, after["measure"]))
 
 

@@ -16,12 +16,13 @@ import pandas as pd
 import pytest
 
 from tests.support.frames import grid, records
-from tmflow.analysis import noise, summaries
+from tmflow.analysis import noise, summaries, trends
 from tmflow.analysis.comparison import Sides, compared
 from tmflow.charts import comparison, explore
 from tmflow.charts.layers import Chart
 from tmflow.charts.layout import Layout
 from tmflow.charts.measure_charts import draw_noise
+from tmflow.charts.trends import draw as draw_trend
 
 GOLDEN = Path(__file__).with_name("golden")
 HTM = {"provider": "rtm", "budget": 5, "spending": "study_tsx", "subscription": "variable"}
@@ -67,7 +68,23 @@ def spread() -> Chart:
     return draw_noise(noise.histogram(noise.deviations(grid().assign(software_sha256="5" * 64), 8)))
 
 
-CHARTS = {"speed-of-two-sides": sides, "noise-of-a-platform": spread}
+def trend() -> Chart:
+    """Seven campaigns; from the fifth on, nolock is half as fast."""
+    parts = [
+        grid(("lock", "nolock"), (1, 4), 2, campaign_uid=f"campaign-{n}", git_commit=f"{n}" * 40).assign(
+            started_at_utc=f"2026-03-0{n}T00:00:00.000Z",
+            loop_s=lambda of, n=n: of["loop_s"] * (1 + n / 100 + (n > 4) * (of["strategy"] == "nolock")),
+        )
+        for n in range(1, 8)
+    ]
+    no_full = pd.DataFrame({"uid": pd.Series(dtype="str"), "lost_fraction": pd.Series(dtype="float64")})
+    table = trends.series(trends.with_campaigns(runs(*parts)), no_full, "speed_ratio")
+    changes = [change for point in trends.points(table) for change in trends.change_points(point)]
+    assert len(changes) == 2
+    return draw_trend(table, changes, "1").chart
+
+
+CHARTS = {"speed-of-two-sides": sides, "noise-of-a-platform": spread, "trend-with-a-change": trend}
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
