@@ -17,7 +17,7 @@ platform = overview.choose_platform(study)
 overview.show_finding(study, platform)
 
 st.header("Platforms side by side")
-overview.show_matrix(study)
+matrix = st.container()
 
 st.header("Three answers")
 overview.show_answers(study, platform)
@@ -45,5 +45,7 @@ with st.container(horizontal=True):
             st.page_link(f"views/{page}.py", label=f"**{label}**")
             st.caption(why)
 
-with scoreboard:  # last, because judging takes longest
+with scoreboard:  # late, because judging takes long
     overview.show_scoreboard(study, platform)
+with matrix:  # last, because it reads the runs of many platforms
+    overview.show_matrix(study)
