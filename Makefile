@@ -85,6 +85,7 @@ speed-portal: setup ## create databases of 1e5 and 1e6 runs in FOLDER (2.5 GB), 
 	@set -e; for n in 100000 1000000; do \
 	  test -e "$(FOLDER)/runs-$$n.db" || $(BIN)/python -m tests.speed.many_runs $$n "$(FOLDER)/runs-$$n.db"; done
 	@taskset -c 0,1 $(BIN)/python -m tests.speed.page_speed "$(FOLDER)" docs/speed/portal.md
+	@taskset -c 0,1 $(BIN)/python -m tests.speed.browser_speed "$(FOLDER)" docs/speed/portal-browser.md
 
 portal: setup ## open the results portal on this machine (PORT=8501)
 	@$(BIN)/tmflow portal --port $(PORT)

@@ -20,8 +20,6 @@ platform_matrix.show_finding(study, platform)
 st.header("Platforms side by side")
 model = platform_matrix.choose_model(study)
 matrix = st.empty()
-with matrix.container():
-    platform_matrix.show_matrix(study, model, judged=False)
 
 st.header("Three answers")
 overview.show_answers(study, platform)
@@ -50,7 +48,8 @@ with st.container(horizontal=True):
             st.page_link(f"views/{page}.py", label=f"**{label}**")
             st.caption(why)
 
-with scoreboard:  # last, because judging takes longest
+with scoreboard:  # late, because judging takes long
     overview.show_scoreboard(study, platform)
-with matrix.container():
-    platform_matrix.show_matrix(study, model, judged=True)
+for judged in (False, True):  # last, because it reads the runs of many platforms, and judges the claims on each
+    with matrix.container():
+        platform_matrix.show_matrix(study, model, judged=judged)

@@ -16,18 +16,19 @@ from pathlib import Path
 from tmflow.base.paths import project_root
 
 APP = project_root() / "portal" / "app.py"
+SERVER = APP.with_name("serve.py")
 START_S = 60
 
 
 @contextmanager
-def serve(database_url: str, app: Path = APP) -> Iterator[str]:
+def serve(database_url: str, app: Path = SERVER) -> Iterator[str]:
     """The portal, or another app, on a free port of this machine, reading the database; yields its address."""
     with serve_process(database_url, app) as (address, _):
         yield address
 
 
 @contextmanager
-def serve_process(database_url: str, app: Path = APP) -> Iterator[tuple[str, int]]:
+def serve_process(database_url: str, app: Path = SERVER) -> Iterator[tuple[str, int]]:
     """Like `serve`; also yields the server's process id."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"

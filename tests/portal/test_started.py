@@ -38,6 +38,21 @@ def test_paths_of_the_environment_are_those_of_where_it_is_typed(tmp_path: Path)
     assert seen.n_charts > 0  # it found the database
 
 
+def test_it_opens_a_browser_where_there_is_a_screen(tmp_path: Path) -> None:
+    told, port = tmp_path / "told", free_port()
+    os.mkfifo(told)
+    command = [sys.executable, "-m", "tmflow", "portal", "--port", str(port)]
+    environment = {
+        **os.environ, engine.VARIABLE: f"sqlite:///{tmp_path}/none.db", "BROWSER": f"sh -c 'echo $0 > {told}' %s",
+        "STREAMLIT_SERVER_HEADLESS": "false", "STREAMLIT_SERVER_SHOW_EMAIL_PROMPT": "false",
+    }  # fmt: skip
+    with subprocess.Popen(command, env=environment) as server:
+        try:
+            assert told.read_text() == f"http://127.0.0.1:{port}\n"
+        finally:
+            server.terminate()
+
+
 def test_it_asks_nobody_for_the_address_of_this_machine(tmp_path: Path) -> None:
     url = seed_database(tmp_path, rounds=2, transactions=False)
     with socket.create_server(("127.0.0.1", 0)) as outside:  # its requests to other hosts would go through here

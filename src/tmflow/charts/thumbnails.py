@@ -15,7 +15,10 @@ WORDS = ("axis", "legend", "header", "title", "tooltip", "description")  # of a 
 def thumbnail(drawn: Mapping[str, Any]) -> str:
     """Render a chart (see `Figure.drawn`) as a small SVG without axes, legends and texts; of several parts the first.
 
-    The picture has no text at all, so nothing in it becomes illegible or comes from an untrusted name.
+    The picture has no text at all, so nothing in it becomes illegible or comes from an untrusted name. It shows all
+    series of the chart, also those that the reader has to choose in the legend.
+
+    Raises ValueError if Vega-Lite cannot draw the chart.
     """
     part = drawn["concat"][0] if "concat" in drawn else drawn
     layers = [_without_words(layer) for layer in part.get("layer", [part]) if _mark(layer) != "text"]

@@ -85,7 +85,7 @@ def portal(
             typer.echo(f"tmflow: {problem}", err=True)
     upload_mib = access.UPLOAD_MIB if access.is_on(access.Role.UPLOADER) else 0
     settings = ["--server.address", address, "--server.port", str(port), "--server.maxUploadSize", str(upload_mib)]
-    arguments = ["run", str(root / "portal" / "app.py"), *settings]
+    arguments = ["run", str(root / "portal" / "serve.py"), *settings]
     os.execv(sys.executable, [sys.executable, "-m", "tmflow.portal.server", *arguments])
 
 
