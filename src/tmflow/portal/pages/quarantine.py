@@ -71,7 +71,7 @@ def _show_one(quarantine: Quarantine, upload: Waiting) -> None:
         st.session_state[SEEN] = upload.identity
         note(quarantine, "report", "shown", upload.identity)
     # On request, because it takes time, in which the page takes no other click.
-    if st.button("What accepting would change", icon=":material/difference:", key=f"preview {upload.identity}"):
+    if st.button("See what would change", icon=":material/difference:", key=f"preview {upload.identity}"):
         _show_preview(upload)
     if upload.state == "conflict":
         _compare(upload)
