@@ -164,15 +164,15 @@ def publish(
         _write_figures(albums, pages)
         _write_platforms(source, scale, here, pages)
         _write_docs(pages)
-        found = _find(source, counts) if scale == "full" else {}
-        document = json_files.findings_document(finding for of_model in found.values() for finding in of_model)
+        by_model = _find(source, counts) if scale == "full" else {}
+        document = json_files.findings_document(finding for of_model in by_model.values() for finding in of_model)
         write_json(folder / json_files.FINDINGS, document)
         json_files.write_index(folder, about, [(figure.path, figure.title) for a in albums for figure in a.figures])
         pages.write(
             "index.html",
             scoreboard=scoreboard,
             study=load_originals().study.citation(),
-            models=[_of_model(model, of_model) for model, of_model in found.items()],
+            models=[_of_model(model, of_model) for model, of_model in by_model.items()],
             holdings=run_list.count_runs(here),
             n_platforms=here["platform"].nunique(),
             n_runs=n_runs,
@@ -311,14 +311,14 @@ def _write_claims(source: Source, pages: Pages) -> list[dict[str, Any]]:
 def _find(source: Source, counts: pd.DataFrame) -> dict[str, list[Finding]]:
     """What the runs at full scale of each platform say, by model."""
     platforms = findings.measured_platforms(counts)
-    found = {model: findings.find(source, platforms, model, consistency_by_strategy()) for model in findings.SOURCES}
-    return {model: of_model for model, of_model in found.items() if of_model}
+    by_model = {model: findings.find(source, platforms, model, consistency_by_strategy()) for model in findings.SOURCES}
+    return {model: of_model for model, of_model in by_model.items() if of_model}
 
 
-def _of_model(model: str, found: list[Finding]) -> dict[str, Any]:
+def _of_model(model: str, of_model: list[Finding]) -> dict[str, Any]:
     """The findings of a model for the page: sentences, and a table of their numbers."""
-    table = findings.matrix(found).rename(columns={"platform_name": "platform", "platform": "key"})
-    sentences = [(findings.sentence(finding), findings.sources(finding)) for finding in found]
+    table = findings.matrix(of_model).rename(columns={"platform_name": "platform", "platform": "key"})
+    sentences = [(findings.sentence(finding), findings.sources(finding)) for finding in of_model]
     return {"name": model, "sentences": sentences, "rows": table.to_dict("records")}
 
 
