@@ -108,7 +108,7 @@ def test_what_accepting_would_change_is_shown_before(
     quarantine: Quarantine, study: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import_bundle(study, bundle(tmp_path / "part", [run for run in sample_runs() if run.spec.strategy == "stm"]))
-    app = page(quarantine, study, tmp_path, monkeypatch)
+    app = click(page(quarantine, study, tmp_path, monkeypatch), "See what would change")
     assert "27 runs: 18 new, 9 known already." in texts(app)
     (counts,) = [table.value for table in app.dataframe if "known" in table.value]
     assert counts.to_dict("records") == [

@@ -54,13 +54,13 @@ class Overlap(NamedTuple):
     @property
     def sentence(self) -> str:
         """The totals as a sentence."""
-        new, n_known, differing = map(self.total, STATES)
-        total = new + n_known + differing
+        n_new, n_known, n_differing = map(self.total, STATES)
+        total = n_new + n_known + n_differing
         runs = f"{total:,} run{'' if total == 1 else 's'}"
-        if total in (new, n_known):
-            return f"{runs}, all of them {'new' if new else 'known already'}."
-        other = f", {differing:,} stored with other content" if differing else ""
-        return f"{runs}: {new:,} new, {n_known:,} n_known already{other}."
+        if total in (n_new, n_known):
+            return f"{runs}, all of them {'new' if n_new else 'known already'}."
+        other = f", {n_differing:,} stored with other content" if n_differing else ""
+        return f"{runs}: {n_new:,} new, {n_known:,} known already{other}."
 
 
 def prepare_keys(bundle: Bundle, checker: Checker) -> Work[list[RunKey]]:
@@ -68,13 +68,13 @@ def prepare_keys(bundle: Bundle, checker: Checker) -> Work[list[RunKey]]:
     hashes = {entry.path: entry.sha256 for entry in bundle.manifest}
 
     def keys(member: str) -> tuple[Report, list[RunKey]]:
-        report, keys = Report(), []
+        report, of_runs = Report(), list[RunKey]()
         for where, read in checker.runs(member, report):
             if report.runs > access.MOST_RUNS:  # the bundle is refused: its keys need no memory
                 continue
             run, sha256 = read.run, rows_of(read, where, hashes[member]).content_sha256
-            keys.append(RunKey(run.uid, sha256, run.experiment.name, run.experiment.scale, run.spec.strategy))
-        return report, keys
+            of_runs.append(RunKey(run.uid, sha256, run.experiment.name, run.experiment.scale, run.spec.strategy))
+        return report, of_runs
 
     return keys
 

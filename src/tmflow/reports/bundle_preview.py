@@ -90,9 +90,9 @@ def preview(url: URL, file: Path, name: str) -> Preview:
     with open_bundle(file) as opened:
         probe = opened.document(format.PROBE)
     with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:
-        url = sqlite_url(Path(folder) / "bundle.db")
-        import_bundle(url, file, name)
-        bundle = open_reader(url)
+        temporary = sqlite_url(Path(folder) / "bundle.db")
+        import_bundle(temporary, file, name)
+        bundle = open_reader(temporary)
         keys = overlap.keys_in(bundle)
         changes = _changes(url, bundle, keys)
         figure = _draw(bundle, keys)
@@ -113,10 +113,10 @@ def _changes(url: URL, bundle: Engine, keys: Sequence[RunKey]) -> list[Change]:
     new = {name: table.without(stored) for name, table in of_bundle.items()}
     with_new = {name: here[name].joined_with(table) if name in here else table for name, table in new.items()}
     nothing = {name: table.without([key.uid for key in keys]) for name, table in of_bundle.items()}
-    before, after, of_bundle_only = (_verdicts(claims, of) for of in (here or nothing, with_new, of_bundle))
+    before, after, by_bundle = (_verdicts(claims, of) for of in (here or nothing, with_new, of_bundle))
     changes = [
         Change(claim, evidence, about[claim].statement, before.get(key, UNTESTED), after.get(key, UNTESTED), verdict)
-        for key, verdict in of_bundle_only.items()
+        for key, verdict in by_bundle.items()
         for claim, evidence in [key]
     ]
     return [change for change in changes if change.of_bundle in DECIDED or change.before != change.after]

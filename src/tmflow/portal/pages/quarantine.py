@@ -70,7 +70,9 @@ def _show_one(quarantine: Quarantine, upload: Waiting) -> None:
     if st.session_state.get(SEEN) != upload.identity:
         st.session_state[SEEN] = upload.identity
         note(quarantine, "report", "shown", upload.identity)
-    preview = st.container()  # above the decisions, and filled after them, because it takes time
+    # On request, because it takes time, in which the page takes no other click.
+    if st.button("See what would change", icon=":material/difference:", key=f"preview {upload.identity}"):
+        _show_preview(upload)
     if upload.state == "conflict":
         _compare(upload)
     name, identity = markdown(_label(upload)), upload.identity
@@ -87,8 +89,6 @@ def _show_one(quarantine: Quarantine, upload: Waiting) -> None:
     with st.form(f"reject {identity}", clear_on_submit=True):
         st.text_input("Reason for rejecting", max_chars=500, key=f"reason {identity}")
         st.form_submit_button(f"Reject {name}", icon=":material/close:", on_click=_request, args=("reject", identity))
-    with preview:
-        _show_preview(upload)
 
 
 def _show_preview(upload: Waiting) -> None:

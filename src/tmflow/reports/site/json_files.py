@@ -28,10 +28,13 @@ DESCRIBED = {
 """The kind and the content of each file, by its path; figures are listed one by one."""
 
 
-def findings_document(every: Iterable[Finding]) -> dict[str, Any]:
+def findings_document(listed: Iterable[Finding]) -> dict[str, Any]:
     """The findings as the document `FINDINGS`."""
-    listed = [_finding(finding) for finding in every]
-    return {"kind": "tmflow-findings", "schema_version": SCHEMA_VERSION, "findings": listed}
+    return {
+        "kind": "tmflow-findings",
+        "schema_version": SCHEMA_VERSION,
+        "findings": [_finding(finding) for finding in listed],
+    }
 
 
 def write_index(folder: Path, about: Mapping[str, Any], figures: Iterable[tuple[str, str]]) -> None:
