@@ -189,7 +189,7 @@ def test_links_from_a_page_to_another_view_of_it_change_the_url_and_back_and_for
     heading = page.get_by_role("heading", level=1)
     opened(page, f"{portal}/figures", "Figures of the study")
     for link, key, value, shown in (
-        ("Figure 4.1", "figure", "4.1", "Figure 4.1"),
+        ("Figure 4.1: Speedup of softmax with batches of 100", "figure", "4.1", "Figure 4.1"),
         ("4.2 →", "figure", "4.2", "Figure 4.2"),
         ("All figures", "platform", None, "Figures of the study"),
     ):
@@ -204,7 +204,7 @@ def test_links_from_a_page_to_another_view_of_it_change_the_url_and_back_and_for
     page.go_forward()
     expect(heading).to_have_text("Figures of the study")
     opened(page, f"{portal}/claims", "Claims")
-    page.get_by_role("link", name="softmax-same-speed").first.click()
+    page.get_by_role("link", name="Lock, HTM and NoLock have the same speedup").first.click()
     page.wait_for_url(re.compile("claim=softmax-same-speed"))
     expect(page.get_by_text("Cite it")).to_be_visible()
     page.go_back()

@@ -135,11 +135,27 @@ def mean_staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     totals = weighted.groupby("uid")[["updates", "steps"]].sum()
     means = (totals["updates"] / totals["steps"].where(totals["steps"] > 0)).dropna().rename("mean").reset_index()
 
+    return per_point(of_measured(with_dataset(runs), means), "mean_staleness", "updates", _staleness_of("mean"))
+
+
+def p95_staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
+    """95th percentile of the staleness of a run's steps, averaged over rounds; `counts` as for `staleness`.
+
+    It is the least staleness that 95 % of the steps of all workers together do not exceed.
+    """
+    steps = counts.groupby(["uid", "staleness"])["steps"].sum().reset_index()
+    of_run = steps.groupby("uid")["steps"]
+    reached = steps[of_run.cumsum() >= 0.95 * of_run.transform("sum")]  # sorted by staleness
+    percentiles = reached.groupby("uid")["staleness"].first().rename("p95").reset_index()
+    return per_point(of_measured(with_dataset(runs), percentiles), "p95_staleness", "updates", _staleness_of("p95"))
+
+
+def _staleness_of(column: str) -> Estimate:
     def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
-        mean = mean_interval(rounds["mean"])
+        mean = mean_interval(rounds[column])
         return mean._replace(low=max(mean.low, 0.0)), None  # no staleness is below 0; NaN stays NaN
 
-    return per_point(of_measured(with_dataset(runs), means), "mean_staleness", "updates", estimate)
+    return estimate
 
 
 def place_of(staleness: int) -> int:

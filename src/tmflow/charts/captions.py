@@ -45,7 +45,9 @@ TITLES = {
     "lock_held": "Time spent holding locks",
     "accuracy_curve": "Test accuracy during training",
     "curve": "Test accuracy during training",
-    "staleness": "Staleness of updates",
+    "staleness": "Distribution of the staleness of updates",
+    "mean_staleness": "Mean staleness of updates",
+    "p95_staleness": "95th percentile of the staleness of updates",
     "speed_ratio": "Speed relative to a lock",
     "accuracy_difference": "Test accuracy relative to a lock",
 }

@@ -131,6 +131,11 @@ class Drawing(NamedTuple):
         return with_elements(self.measure(records), records)
 
 
+def _with_others(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of several workers: a single one has no staleness."""
+    return runs[runs["threads"] > 1]
+
+
 DRAWINGS = {
     "speedup": Drawing(lambda of: summaries.speedup(of.runs)),
     "speedup_vs_tf_lock": Drawing(lambda of: summaries.speedup(of.runs, "tf_lock")),
@@ -143,10 +148,11 @@ DRAWINGS = {
     "causes": Drawing(lambda of: summaries.failures(of.runs, of.transactions, of.aborts), "aborts", OF_ONE_VARIANT),
     TIME_TO_ACCURACY: Drawing(lambda of: summaries.time_to_accuracy(of.runs, of.curves), "curves"),
     "curve": Drawing(lambda of: summaries.curve(of.runs, of.curves), "curves", AT_ONE_COUNT),
-    # A single worker has no staleness.
     "staleness": Drawing(
-        lambda of: summaries.staleness(of.runs[of.runs["threads"] > 1], of.staleness), "staleness", AT_ONE_COUNT
+        lambda of: summaries.staleness(_with_others(of.runs), of.staleness), "staleness", AT_ONE_COUNT
     ),
+    "mean_staleness": Drawing(lambda of: summaries.mean_staleness(_with_others(of.runs), of.staleness), "staleness"),
+    "p95_staleness": Drawing(lambda of: summaries.p95_staleness(_with_others(of.runs), of.staleness), "staleness"),
     "lost": Drawing(lambda of: summaries.lost(of.runs, of.full), "full", SERIES),
     "torn": Drawing(lambda of: summaries.torn(of.runs, of.full), "full", SERIES),
     "lock_waited": Drawing(lambda of: summaries.lock_waited(of.runs, of.full), "full"),

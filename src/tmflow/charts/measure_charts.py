@@ -50,6 +50,8 @@ TITLES = {
     "lock_waited": "Share of the workers' time spent waiting for locks",
     "lock_held": "Share of the workers' time spent holding locks",
     "staleness": "Share of steps",
+    "mean_staleness": "Mean staleness (updates by others)",
+    "p95_staleness": "95th percentile of staleness (updates by others)",
 }
 STEPS = "Steps of all workers together"
 BEHIND = "Updates by others between reading and applying"
@@ -117,7 +119,7 @@ def values(summary: pd.DataFrame, shown: Range) -> alt.Y:
     elif unit == "s":
         form = "~g"
     else:
-        form = "~s" if shown.high >= 50_000 else ",~f"
+        form = "~s" if shown.high >= 50_000 else ",~f" if shown.high >= 1 else "~g"
     return values_axis(title_of(summary), form, shown)
 
 

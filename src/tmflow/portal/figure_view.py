@@ -21,11 +21,11 @@ KEPT = 64  # cached figures, about 0.3 MB each
 AT_ONCE = 24  # rows of a table that fit without scrolling
 WIDEST = 300  # px: widest column of names
 LABELS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "json": "JSON", "vl.json": "Vega-Lite"}
-FORMS = {"1": "%.3f", "us": "%.1f", "s": "%.4g", "fraction": "%.4f"}
+FORMS = {"1": "%.3f", "us": "%.1f", "s": "%.4g", "updates": "%.4g", "fraction": "%.4f"}
 THREE_IN_A_ROW = (3, 5, 6)  # numbers of small charts of which rows of two would leave more blank
 FIT = {"type": "fit-x", "contains": "padding"}  # a legend does not reduce the height of its chart
 OF_SERIES = ("color", "shape")  # the channels with the legend of a chart's series
-UNITS = {"1": "", "us": " (µs)", "s": " (s)", "fraction": " (fraction)"}
+UNITS = {"1": "", "us": " (µs)", "s": " (s)", "updates": " (updates)", "fraction": " (fraction)"}
 
 Spec = dict[str, Any]
 

@@ -31,6 +31,8 @@ Kind = Literal[
     "time_to_accuracy",
     "curve",
     "staleness",
+    "mean_staleness",
+    "p95_staleness",
     "lost",
     "torn",
     "lock_waited",

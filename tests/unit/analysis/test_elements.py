@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.frames import records, run
 from tmflow.analysis import elements
-from tmflow.analysis.summaries import mean_staleness
+from tmflow.analysis.summaries import mean_staleness, p95_staleness
 from tmflow.charts.figures import DRAWINGS, figures_of
 from tmflow.spec.strategies import parameters_of
 
@@ -130,6 +130,25 @@ def test_the_caption_of_aborts_counts_a_point_with_several_causes_once() -> None
     ((_, figure),) = figures_of("causes", DRAWINGS["causes"].summarise(shown), "1234abcd")
     assert figure.summary["cause"].nunique() > 1
     assert "Of the updated elements, committed transactions updated: htm 0.99 %." in figure.caption.lines
+
+
+def test_the_95th_percentile_of_staleness_is_over_the_steps_of_all_workers() -> None:
+    runs = pd.DataFrame([run(round=1), run(round=2)])
+    first, second = runs["uid"]
+    counts = pd.DataFrame(
+        [
+            (first, 0, 45),
+            (first, 0, 45),
+            (first, 3, 6),
+            (first, 70, 4),
+            (second, 8, 1),
+            (second, 1, 18),
+            (second, 5, 1),
+        ],
+        columns=["uid", "staleness", "steps"],
+    ).sort_values(["uid", "staleness"])
+    assert p95_staleness(runs, counts)["estimate"].tolist() == [(3 + 5) / 2]  # 96 of 100 steps, and 19 of 20
+    assert p95_staleness(runs, counts.iloc[::-1])["estimate"].tolist() == [4]
 
 
 def test_mean_staleness_is_the_mean_over_steps() -> None:

@@ -35,7 +35,7 @@ from tmflow.store import campaign_queries
 from tmflow.store.run_filter import RunFilter
 from tmflow.study.campaign import rerun
 
-EXPERIMENT = ValueFilter(Key.EXPERIMENT, "Experiment")
+EXPERIMENT = ValueFilter(Key.EXPERIMENT, "Experiment", wide=True)
 MEASURE = Choice(Key.METRIC, "Measure", MEASURES, wide=True)
 STRATEGY = ValueFilter(Key.STRATEGY, "Strategy")
 THREADS = ValuesFilter(Key.THREADS, "Threads", of_factor=True)
@@ -74,7 +74,7 @@ def show_trends(study: Study) -> None:
     figure = _figure(panel, study.revision, label).at(study.revision)
     name = slug("trend", str(measure), experiment, label)
     show_figure(name, figure, COLUMNS)
-    download("JSON", partial(_json, panel), f"{name}.json")
+    download("Series with change points (JSON)", partial(_json, panel), f"{name}-changes.json")
     if changes:
         st.header("Change points")
         _show_changes(changes)
@@ -92,7 +92,7 @@ def _choose_data(study: Study, counts: pd.DataFrame) -> tuple[str, str, Measure]
         **first,
         Key.EXPERIMENT: list(here[here > 1].sort_values(ascending=False, kind="stable").index),
     }
-    names = {**study.platform_names, **chart.TITLES}
+    names = {**study.labels, **chart.TITLES}
     data = choose([PLATFORM, EXPERIMENT, MEASURE], counts, names, defaults=defaults)
     return data.one(Key.EXPERIMENT), data.one(Key.PLATFORM), cast(Measure, data.one(Key.METRIC))
 
