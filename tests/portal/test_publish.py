@@ -168,9 +168,12 @@ def test_the_json_of_a_figure_has_the_numbers_and_units_of_its_csv(site: Publish
 def test_the_findings_are_numbers_with_intervals(tmp_path: Path) -> None:
     speed, missing = Interval(1.5, 1.25, 1.75, 6), Interval(0.5, math.nan, math.nan, 1)
     effect = Effect("htm", speed, "more", "lock", "fig-4.10", 4, 1)
-    document = findings_document([Finding("p", "P", "mnist_deep", {"htm": effect}, frozenset(["stm"]), missing, None)])
+    document = findings_document(
+        [Finding("p", "P", "full", "mnist_deep", {"htm": effect}, frozenset(["stm"]), missing, None)]
+    )
     assert (document["kind"], document["schema_version"]) == ("tmflow-findings", 1)
     (finding,) = json.loads(json.dumps(document, allow_nan=False))["findings"]
+    assert finding["scale"] == "full"
     assert finding["speed_over_lock"] == [
         {"quantity": "htm", "variant": "htm", "baseline": "lock", "experiment": "fig-4.10", "workers": 4, "batch": 1,
          "estimate": 1.5, "low": 1.25, "high": 1.75, "rounds": 6}

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from chromium import SIZES, chromium, settled
 from playwright.sync_api import Browser, Locator, Page, expect
-from serving import serve
+from serving import free_port, wait_until_healthy
 from sqlalchemy import URL
 from uploading import MAINTAINER_TOKEN, UPLOAD_TOKEN
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 XEON = re.compile("Intel")
 PATIENCE_MS = 60_000
 CELLS = "canvas [role=gridcell]"  # a table is drawn on a canvas, whose content is for screen readers
-POINTS = "[data-testid=stVegaLiteChart] svg [aria-roledescription=point]"
+POINTS = "svg [aria-roledescription=point]"
 
 
 class Visitor:
@@ -69,10 +69,11 @@ class Visitor:
     def reads(self, text: str | re.Pattern[str]) -> None:
         expect(self.page.get_by_text(text).first).to_be_visible(timeout=PATIENCE_MS)
 
-    def points(self) -> list[str]:
-        """The descriptions of the points of the page's charts."""
-        expect(self.page.locator(POINTS).first).to_be_visible(timeout=PATIENCE_MS)
-        return [str(point.get_attribute("aria-label")) for point in self.page.locator(POINTS).all()]
+    def points(self, chart: Locator | None = None) -> list[str]:
+        """The descriptions of the points of a chart, or of all charts of the page."""
+        points = (chart or self.page.get_by_test_id("stVegaLiteChart")).locator(POINTS)
+        expect(points.first).to_be_visible(timeout=PATIENCE_MS)
+        return [str(point.get_attribute("aria-label")) for point in points.all()]
 
     def download(self, button: Locator) -> bytes:
         with self.page.expect_download() as download:
@@ -92,12 +93,21 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> URL:
 
 @pytest.fixture(scope="module")
 def address(database: URL, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(quarantine.VARIABLE, str(tmp_path_factory.mktemp("quarantine")))
-        patch.setenv(Role.UPLOADER, UPLOAD_TOKEN)
-        patch.setenv(Role.MAINTAINER, MAINTAINER_TOKEN)
-        with serve(str(database)) as portal:
-            yield portal
+    """The portal as `tmflow portal` starts it with both tokens."""
+    port = free_port()
+    own = {
+        engine.VARIABLE: str(database),
+        quarantine.VARIABLE: str(tmp_path_factory.mktemp("quarantine")),
+        Role.UPLOADER: UPLOAD_TOKEN,
+        Role.MAINTAINER: MAINTAINER_TOKEN,
+    }
+    command = [sys.executable, "-m", "tmflow", "portal", "--port", str(port)]
+    with subprocess.Popen(command, env={**os.environ, **own}) as server:
+        try:
+            wait_until_healthy(f"http://127.0.0.1:{port}", server)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +167,11 @@ def test_the_csv_has_the_numbers_of_the_chart(visitor: Visitor) -> None:
     visitor.menu("Figures")
     visitor.click(visitor.page.get_by_role("link", name="Figure 4.10"))
     visitor.reach("Figure 4.10")
-    drawn = {float(value) for point in visitor.points() for value in re.findall(r"Speedup[^:;]*: ([\d.]+)", point)}
+    drawn = {
+        float(value)
+        for point in visitor.points(visitor.page.get_by_test_id("stVegaLiteChart").first)
+        for value in re.findall(r"Speedup[^:;]*: ([\d.]+)", point)
+    }
     table = pd.read_csv(io.BytesIO(visitor.download(visitor.page.get_by_role("button", name="CSV", exact=True))))
     estimates = table["estimate"].dropna()
     assert len(drawn) > 3

@@ -12,7 +12,7 @@ from tmflow.claims.origins import KINDS
 from tmflow.claims.render import VERDICTS, accepted_verdicts, count_findings, heading, without_runs
 from tmflow.claims.schema import load_claims
 from tmflow.native.registry import consistency_by_strategy
-from tmflow.platform.facts import slug_of
+from tmflow.platform.facts import is_local, slug_of
 from tmflow.portal.badges import badge, count_by_status, load_verdicts, show_claim
 from tmflow.portal.figure_view import show_frame, show_numbers
 from tmflow.portal.filter_widgets import choose
@@ -42,8 +42,8 @@ def show_scale_warning(counts: pd.DataFrame) -> None:
 def choose_platform(study: Study) -> str:
     """The key of the platform for the answers: that of the URL, else this machine if it has results at full scale.
 
-    Otherwise it is the platform with the most results, and the page says so. Platforms without measured results cannot
-    be chosen, unless no platform has any.
+    Otherwise it is the platform with the most results, a contributed one only if there is no other, and the page says
+    so. Platforms without measured results cannot be chosen, unless no platform has any.
     """
     counts = study.counts
     scales = findings.measured_platforms(counts)
@@ -54,7 +54,8 @@ def choose_platform(study: Study) -> str:
     }
     of_this_machine = [key for key in (study.here, *study.contributed_here) if key is not None]
     in_full = [key for key in of_this_machine if scales.get(key) == "full"]
-    first: Defaults = {Key.PLATFORM: [*in_full, *scales]}
+    local_first = sorted(scales, key=lambda key: (scales[key] != "full", not is_local(key)))
+    first: Defaults = {Key.PLATFORM: [*in_full, *local_first]}
     platform = choose([PLATFORM], table, names, defaults=first).one(Key.PLATFORM)
     if scales.get(platform) == "quick":
         st.info("This platform has only runs of quick scale, which are not conclusive; `make study` measures in full.")

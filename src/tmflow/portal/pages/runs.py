@@ -26,7 +26,7 @@ from tmflow.portal.study_data import Identity, Study, experiment_titles
 from tmflow.portal.url_state import MAX_QUOTED, Choice, Key, ValuesFilter, factor_label
 from tmflow.runfile import record
 from tmflow.runfile.record import NO_TIME, shares, without_lock_times
-from tmflow.spec.strategies import CONTENTION, kind_of_retries
+from tmflow.spec.strategies import CONTENTION, PARAMETERS, kind_of_retries
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import queries, run_detail
 from tmflow.store.queries import Order
@@ -58,7 +58,8 @@ OF_TALLY = _counted(Key.STATUS, Key.STRATEGY, Key.THREADS)
 MORE_OF_TALLY = _counted(*(name for name in TrialSpec.model_fields if name not in (Key.STRATEGY, Key.THREADS)))
 VIEW = (Choice(Key.SORT, "Sort", tuple(ORDERS)), Choice(Key.ROWS, "Rows on a page", ("50", "100")))
 
-# The default columns of the list; a phone shows the first four. Of "reason" and "repeat", only where there are any.
+FIRST = 4  # columns that a phone shows
+# The default columns of the list. Of "reason" and "repeat", only where there are any.
 COLUMNS = (
     "experiment", "strategy", "threads", "step_time_us", "final_accuracy", "status", "reason", "round", "repeat",
     "evidence", "platform_name", "dataset", "scale", "disturbed", "started_at_utc", "uid",
@@ -202,12 +203,18 @@ def _choose_columns() -> list[str]:
 
 
 def _table(runs: pd.DataFrame, columns: Sequence[str]) -> None:
-    """Show these columns of the runs of a page, by default `COLUMNS`; choosing a row opens the run."""
+    """Show these columns of the runs of a page; choosing a row opens the run.
+
+    By default they are `COLUMNS`, and the factors that tell runs of the same strategy and number of threads apart.
+    """
     rows = runs.assign(step_time_us=(1e6 * runs["loop_s"] / runs["iterations"]).where(runs["status"] == "ok"))
     rows["strategy"] = variants(rows)
     rows["status"] = rows["status"].map(WORDS)
     empty = {"reason": rows["reason"].isna().all(), "repeat": (rows["repeat"] == 1).all()}
-    shown = columns or [name for name in COLUMNS if not empty.get(name)]
+    first, others = COLUMNS[:FIRST], [name for name in COLUMNS[FIRST:] if not empty.get(name)]
+    shown = columns or [*first, *_differing_factors(rows), *others]
+    if not _on_phone():
+        rows["experiment"] = rows["experiment"].replace(experiment_titles())
 
     def open_row(place: int) -> None:
         st.query_params[Key.RUN] = runs["uid"].iloc[place]
@@ -231,9 +238,20 @@ def _table(runs: pd.DataFrame, columns: Sequence[str]) -> None:
     st.caption("Choose a row for details. A click on a heading sorts only this page; Sort above sorts all runs.")
 
 
+def _differing_factors(rows: pd.DataFrame) -> list[str]:
+    """The factors in which runs of the same experiment, strategy and number of threads differ."""
+    groups = rows.groupby(["experiment", "strategy", "threads"], dropna=False)
+    factors = [name for name in TrialSpec.model_fields if name not in COLUMNS and name not in PARAMETERS]
+    return [name for name in factors if (groups[name].nunique(dropna=False) > 1).any()]
+
+
+def _on_phone() -> bool:
+    return "Mobi" in st.context.headers.get("User-Agent", "")  # as browsers of phones say
+
+
 def _widths(rows: pd.DataFrame) -> dict[str, Any]:
     """The columns with a fixed width: names in full, or on a phone so that the first four columns fit."""
-    if "Mobi" in st.context.headers.get("User-Agent", ""):  # as browsers of phones say
+    if _on_phone():
         return {
             "experiment": st.column_config.TextColumn(width=84),
             "strategy": st.column_config.TextColumn(width=104),
