@@ -45,7 +45,7 @@ TITLES = {
     "lock_held": "Time spent holding locks",
     "accuracy_curve": "Test accuracy during training",
     "curve": "Test accuracy during training",
-    "staleness": "Distribution of the staleness of updates",
+    "staleness": "Staleness of updates",
     "mean_staleness": "Mean staleness of updates",
     "p95_staleness": "95th percentile of the staleness of updates",
     "speed_ratio": "Speed relative to a lock",
