@@ -8,7 +8,7 @@ import math
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import numpy as np
 import pandas as pd
@@ -192,6 +192,32 @@ def test_a_chart_can_stand_in_a_frame_and_its_page_shows_how(site: Published) ->
         (snippet,) = [text for text in album.text if f'src="{entry["embed"]}"' in text]
         ((tag, attributes),) = Tags(snippet).tags
         assert (tag, attributes["title"]) == ("iframe", entry["title"])
+
+
+def test_the_site_may_link_to_a_live_portal(site: Published, tmp_path: Path) -> None:
+    study, reader = load_study(project_root() / "config.yaml"), engine.open_reader(site.url)
+    publish(reader, study, "full", tmp_path / "site", portal="https://portal.example.org/live/")
+
+    def links(page: str) -> set[str]:
+        tags = Tags((tmp_path / "site" / page).read_text()).tags
+        return {str(attributes["href"]) for name, attributes in tags if name == "a" and "href" in attributes}
+
+    live = "https://portal.example.org/live"
+    assert f"{live}/" in links("index.html")
+    assert f"{live}/figures?figure=4.11" in links("figures/fig-4.11.html")
+    assert f"{live}/claims?claim=deep-linear" in links("claims.html")
+    own = next(path.name for path in (tmp_path / "site" / "figures").glob("*.html") if not path.name.startswith("fig-"))
+    assert f"{live}/explore?experiment={quote(OWN, safe='')}" in links(f"figures/{own}")
+    for page in ("index.html", "claims.html", "figures/fig-4.11.html"):
+        assert "portal.example.org" not in (site.site / page).read_text()  # without the option
+
+
+@pytest.mark.parametrize("portal", ["javascript:alert(1)", "portal.example.org", "https://", "https://a.example/?x=1"])
+def test_a_portal_without_an_address_is_refused(portal: str, site: Published, tmp_path: Path) -> None:
+    study, reader = load_study(project_root() / "config.yaml"), engine.open_reader(site.url)
+    with pytest.raises(BadInput, match="is no address of a portal: give one such as"):
+        publish(reader, study, "full", tmp_path / "site", portal=portal)
+    assert not (tmp_path / "site").exists()
 
 
 def test_all_runs_are_listed_with_their_command(site: Published) -> None:

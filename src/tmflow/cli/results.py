@@ -56,12 +56,13 @@ def pages() -> None:
 def publish(
     site: Annotated[Path, typer.Argument(help="The folder to write; an existing published site is replaced.")],
     scale: Annotated[Scale, typer.Option(help="Publish the runs of this scale.")] = "full",
+    portal: Annotated[str, typer.Option(help="Link to the live portal at this address.", show_default=False)] = "",
 ) -> None:
     """Write the results as static pages for any file host: charts, tables, claims, runs and the docs."""
     from tmflow.reports.site.build import publish as write_site
 
     study = load_study(project_root() / "config.yaml")
-    written = write_site(reader(), study, scale, site, tell=lambda what: typer.echo(what, err=True))
+    written = write_site(reader(), study, scale, site, tell=lambda what: typer.echo(what, err=True), portal=portal)
     typer.echo(
         f"{site}: {written.figures} figures, {written.runs} runs; {written.files} files, "
         f"{written.bytes / 1e6:.1f} MB.\n"

@@ -14,7 +14,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pandas as pd
 import vl_convert
@@ -26,7 +26,7 @@ from tmflow.analysis.run_table import shown_of
 from tmflow.base.clock import utc_now
 from tmflow.base.errors import BadInput
 from tmflow.base.files import whole_folder, write_bytes, write_json, write_text
-from tmflow.base.text import interval, span
+from tmflow.base.text import interval, one_line, span
 from tmflow.charts import captions, figures
 from tmflow.charts.figures import DRAWINGS, VEGA_LITE, Figure, figures_of, gaps_of, slug
 from tmflow.claims.originals import load_originals
@@ -52,6 +52,7 @@ MARKER = "site.json"  # marks a folder as a published site
 ASSETS = ("site.css", "site.js")
 EMBEDDED = "embed"  # the folder of the pages that stand in a frame of another site
 EMBED = "window.vegaEmbed = vegaEmbed;"  # the entry point of Vega for the site's script
+LONGEST = 100  # characters of a wrong address in a message
 FORMATS = ("svg", "csv", "json", "vl.json")  # of the files of a figure
 
 
@@ -123,13 +124,20 @@ class Pages:
 
 
 def publish(
-    source: Source, study: Study, scale: Scale, site: Path, tell: Callable[[str], None] = lambda _: None
+    source: Source,
+    study: Study,
+    scale: Scale,
+    site: Path,
+    tell: Callable[[str], None] = lambda _: None,
+    portal: str = "",
 ) -> Written:
     """Write the site for the runs of a scale to the folder `site`; an earlier site there is replaced.
 
-    `tell` receives a message for each experiment that is drawn (1 to 10 s each).
-    Raises BadInput if `site` holds something else, or the database has no run of that scale.
+    `tell` receives a message for each experiment that is drawn (1 to 10 s each). portal: the address of a live portal
+    of the same database, to which the pages link; empty if there is none.
+    Raises BadInput if `site` holds something else, the database has no run of that scale, or the portal is no address.
     """
+    _require_address(portal)
     _require_ours(site)
     counts = queries.counts(source)
     here = counts[counts["scale"] == scale]
@@ -145,7 +153,8 @@ def publish(
             "scale": scale,
             "made_at_utc": utc_now(),
         }
-        pages = Pages(folder, {**about, "scale_in_words": captions.SCALES[scale], "conclusive": scale == "full"})
+        words = {"scale_in_words": captions.SCALES[scale], "conclusive": scale == "full"}
+        pages = Pages(folder, {**about, **words, "portal": portal.rstrip("/")})
         _write_assets(folder)
         planned = [name for name in study.at(scale) if study.source(name) in set(here["experiment"])]
         albums = []
@@ -182,6 +191,16 @@ def publish(
         sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
         write_json(folder / MARKER, about | {"files": len(sizes) + 1, "bytes": sum(sizes)})
     return Written(n_figures, len(runs), len(sizes) + 1, sum(sizes))
+
+
+def _require_address(portal: str) -> None:
+    """Raise BadInput unless `portal` is empty or an address of the web."""
+    parts = urlsplit(portal)
+    if portal and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment):
+        raise BadInput(
+            f"--portal {one_line(portal)[:LONGEST]} is no address of a portal: give one such as "
+            "https://portal.example.org, without a query."
+        )
 
 
 def _require_ours(site: Path) -> None:
@@ -281,6 +300,7 @@ def _write_figures(albums: list[Album], judged: list[Judged], pages: Pages) -> N
             album=album,
             choices=choices,
             original=original,
+            figures=originals.figures,
             verdicts=on_figure,
         )
         for figure in album.figures:
