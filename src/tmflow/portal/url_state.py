@@ -141,9 +141,13 @@ DATA = (
 )
 
 
+LABELS = {"matrix": "Input pixels"}
+"""The labels of factors that are not called by their names."""
+
+
 def factor_label(name: str) -> str:
     """The label of the filter of a factor or another column."""
-    return name.replace("_", " ").capitalize()
+    return LABELS.get(name, name.replace("_", " ").capitalize())
 
 
 # Factors of how a trial ran, and the parameters of strategies; new factors of the spec appear here.

@@ -136,7 +136,8 @@ def show_detail(of_kinds: Sequence[Judged], study: Study, platform: str) -> None
             )
             show_commands(add_rounds(claim.experiments()))
     if claim.explanation:
-        st.markdown(f"#### Explanation\n{claim.explanation}")
+        st.markdown(f"#### Background\n{claim.explanation}")
+        st.caption("Written for this claim, not computed from the runs above.")
     st.markdown("#### Runs used")
     _runs(shown, platform)
     st.markdown("#### Other evidence and platforms")

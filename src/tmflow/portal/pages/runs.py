@@ -54,8 +54,10 @@ def _counted(*keys: str) -> list[ValuesFilter]:
 
 # Filters of the data come before the tally of the matching runs, and filters of the tally after it.
 OF_DATA, MORE_OF_DATA = _counted(Key.EXPERIMENT, Key.PLATFORM, Key.EVIDENCE), _counted(Key.SCALE, Key.DEFINITION)
-OF_TALLY = _counted(Key.STATUS, Key.STRATEGY, Key.THREADS)
-MORE_OF_TALLY = _counted(*(name for name in TrialSpec.model_fields if name not in (Key.STRATEGY, Key.THREADS)))
+OF_TALLY = _counted(Key.STATUS, Key.MODEL, Key.STRATEGY, Key.THREADS)
+MORE_OF_TALLY = _counted(
+    *(name for name in TrialSpec.model_fields if name not in (Key.MODEL, Key.STRATEGY, Key.THREADS))
+)
 VIEW = (Choice(Key.SORT, "Sort", tuple(ORDERS)), Choice(Key.ROWS, "Rows on a page", ("50", "100")))
 
 FIRST = 4  # columns that a phone shows
@@ -70,6 +72,7 @@ MORE_COLUMNS = (
     "total_s", "trial_seed", "campaign_uid", "definition_sha256", "software",
 )  # fmt: skip
 COLUMN_NAMES = {
+    "matrix": "input pixels",
     "step_time_us": "time per step (µs)", "final_accuracy": "accuracy", "platform_name": "platform",
     "started_at_utc": "started (UTC)", "others_fraction": "CPU used by others", "setup_s": "set-up (s)",
     "loop_s": "loop (s)", "evaluation_s": "evaluation (s)", "total_s": "total (s)", "tm_capability": "TM capability",
