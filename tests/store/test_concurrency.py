@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import URL, insert
+from sqlalchemy import URL, event, insert
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from tests.support.sample_runs import sample_runs
@@ -22,6 +25,28 @@ SPAWN = multiprocessing.get_context("spawn")
 
 def ingest_files(url: URL, paths: list[Path]) -> int:
     return sum(ingest(url, [path]).runs_new for path in paths)
+
+
+def test_a_database_that_is_created_while_its_state_is_read_is_not_damaged(url: URL) -> None:
+    """The list of tables was read before the creation, and the revision after it: the tables seemed to be lost."""
+    if engine.is_sqlite(url):
+        engine.sqlite_path(url).parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(engine.sqlite_path(url))) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")  # as a writer sets it first
+    reader, created = engine.reader_engine(url), []
+
+    def create(*executed: Any) -> None:
+        if not created and not executed[2].startswith("BEGIN"):
+            created.append(True)
+            schema.upgrade(url)
+
+    event.listen(reader, "after_cursor_execute", create)
+    try:
+        assert engine.read_standing(url).kind == "empty"
+    finally:
+        event.remove(reader, "after_cursor_execute", create)
+    assert created
+    assert engine.read_standing(url).kind == "current"
 
 
 @pytest.mark.slow

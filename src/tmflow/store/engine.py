@@ -17,7 +17,7 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, 
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
 from tmflow.base.errors import BadInput, unknown
-from tmflow.store.migrations import standing
+from tmflow.store.migrations import Standing, standing
 
 VARIABLE = "TMFLOW_DB_URL"
 SQLITE = "sqlite"
@@ -163,10 +163,17 @@ def may_exist(url: URL) -> bool:
 def _require_current(url: URL) -> None:
     # Checked by a reader: a writer would change the journal mode of a file that may not be ours.
     require_file(url)
-    with explain_errors(url), reader_engine(url).connect() as connection:
-        problem = standing(connection).problem
+    problem = read_standing(url).problem
     if problem is not None:
         raise BadInput(f"{shown(url)} {problem}")
+
+
+def read_standing(url: URL) -> Standing:
+    """The state of the schema, read from one snapshot: another process may create or upgrade the tables meanwhile."""
+    snapshot = "BEGIN" if is_sqlite(url) else "BEGIN ISOLATION LEVEL REPEATABLE READ"
+    with explain_errors(url), reader_engine(url).connect() as connection:
+        connection.exec_driver_sql(snapshot)  # the connection is closed at the end, and with it the transaction
+        return standing(connection)
 
 
 def _sqlite_engine(url: URL, uri: Callable[[Path], str], wait_s: float, set_up: Sequence[str]) -> Engine:

@@ -23,6 +23,7 @@ from tmflow.store.engine import (
     may_exist,
     open_reader,
     open_writer,
+    read_standing,
     reader_engine,
     require_file,
     shown,
@@ -84,8 +85,7 @@ def _standing(url: URL) -> Standing | None:
     """The state of the schema; None if the database does not exist."""
     if not may_exist(url):
         return None
-    with explain_errors(url), reader_engine(url).connect() as connection:
-        return standing(connection)
+    return read_standing(url)
 
 
 def require_usable(url: URL) -> None:
