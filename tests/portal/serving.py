@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,6 +39,19 @@ def serve_process(database_url: str, app: Path = SERVER) -> Iterator[tuple[str, 
         try:
             wait_until_healthy(address, server)
             yield address, server.pid
+        finally:
+            server.terminate()
+
+
+@contextmanager
+def serve_command(own: Mapping[str, str]) -> Iterator[str]:
+    """The portal as `tmflow portal` starts it, with these variables in its environment; yields its address."""
+    port = free_port()
+    command = [sys.executable, "-m", "tmflow", "portal", "--port", str(port)]
+    with subprocess.Popen(command, env={**os.environ, **own}) as server:
+        try:
+            wait_until_healthy(f"http://127.0.0.1:{port}", server)
+            yield f"http://127.0.0.1:{port}"
         finally:
             server.terminate()
 

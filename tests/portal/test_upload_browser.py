@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +10,7 @@ import pytest
 from chromium import SIZES, chromium
 from playwright.sync_api import Page, WebSocketRoute, expect
 from seed import seed_database
-from serving import free_port, wait_until_healthy
+from serving import serve_command
 from uploading import MAINTAINER_TOKEN, UPLOAD_TOKEN
 
 from tests.support.sample_bundles import sample_bundle
@@ -35,20 +32,14 @@ ELSEWHERE = PLATFORM | {"cpu_model": "a machine from elsewhere"}
 def portal(tmp_path: Path) -> Iterator[str]:
     """The portal as `tmflow portal` starts it with both tokens, on a study of another machine."""
     url = seed_database(tmp_path, rounds=2, transactions=False)
-    port = free_port()
     own = {
         engine.VARIABLE: url.render_as_string(),
         place.VARIABLE: str(tmp_path / "quarantine"),
         Role.UPLOADER: UPLOAD_TOKEN,
         Role.MAINTAINER: MAINTAINER_TOKEN,
     }
-    command = [sys.executable, "-m", "tmflow", "portal", "--port", str(port)]
-    with subprocess.Popen(command, env={**os.environ, **own}) as server:
-        try:
-            wait_until_healthy(f"http://127.0.0.1:{port}", server)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.terminate()
+    with serve_command(own) as portal:
+        yield portal
 
 
 def give(page: Page, label: str, token: str) -> None:

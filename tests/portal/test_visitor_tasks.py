@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from chromium import SIZES, chromium, settled
 from playwright.sync_api import Browser, Locator, Page, expect
-from serving import free_port, wait_until_healthy
+from serving import serve_command
 from sqlalchemy import URL
 from uploading import MAINTAINER_TOKEN, UPLOAD_TOKEN
 
@@ -94,20 +94,14 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> URL:
 @pytest.fixture(scope="module")
 def address(database: URL, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The portal as `tmflow portal` starts it with both tokens."""
-    port = free_port()
     own = {
         engine.VARIABLE: str(database),
         quarantine.VARIABLE: str(tmp_path_factory.mktemp("quarantine")),
         Role.UPLOADER: UPLOAD_TOKEN,
         Role.MAINTAINER: MAINTAINER_TOKEN,
     }
-    command = [sys.executable, "-m", "tmflow", "portal", "--port", str(port)]
-    with subprocess.Popen(command, env={**os.environ, **own}) as server:
-        try:
-            wait_until_healthy(f"http://127.0.0.1:{port}", server)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.terminate()
+    with serve_command(own) as portal:
+        yield portal
 
 
 @pytest.fixture(scope="module")

@@ -245,24 +245,22 @@ def oversubscribed(summary: pd.DataFrame, ticks: Ticks) -> list[alt.Chart]:
     ]
 
 
+def labelled_rule(x: float, words: str, dash: list[int]) -> list[alt.Chart]:
+    """A vertical rule at `x` with these dashes (px), and its words along it."""
+    line = Layer(pd.DataFrame({"x": [x]})).encode(x=alt.X("x:Q"))
+    label = line.mark_text(
+        text=words, angle=270, align="right", baseline="bottom", dx=-6, dy=-3, fontSize=11, color=palette.INK
+    )
+    return [line.mark_rule(color=palette.INK, strokeDash=dash), label.encode(y=TOP)]
+
+
 def published_marks(numbers: Iterable[Published], ticks: Ticks, shown: Range) -> list[alt.Chart]:
     """The labelled lines of the published numbers that lie within the axes, over worker threads."""
     left, right = ticks.scale().domain
     layers: list[alt.Chart] = []
     for number in numbers:
         if number.workers is not None and left <= number.workers <= right:
-            line = Layer(pd.DataFrame({"x": [number.workers]})).encode(x=alt.X("x:Q"))
-            label = line.mark_text(
-                text=number.words,
-                angle=270,
-                align="right",
-                baseline="bottom",
-                dx=-6,
-                dy=-3,
-                fontSize=11,
-                color=palette.INK,
-            )
-            layers += [line.mark_rule(color=palette.INK, strokeDash=PUBLISHED), label.encode(y=TOP)]
+            layers += labelled_rule(number.workers, number.words, PUBLISHED)
         if number.value is not None and shown.low <= number.value <= shown.high:
             line = Layer(pd.DataFrame({"x": [right], "y": [number.value]})).encode(y=alt.Y("y:Q"))
             label = line.mark_text(

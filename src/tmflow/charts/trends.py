@@ -17,7 +17,7 @@ from tmflow.charts.axes import Range, Ticks, value_range
 from tmflow.charts.captions import Caption
 from tmflow.charts.figures import Figure
 from tmflow.charts.layers import Layer
-from tmflow.charts.marks import TOP, Along, lines, values_axis
+from tmflow.charts.marks import Along, labelled_rule, lines, values_axis
 from tmflow.charts.series import Series
 
 TITLES: dict[str, str] = {
@@ -123,18 +123,7 @@ def _rules(changes: Sequence[Change], position: dict[int, int]) -> list[alt.Char
         by_place.setdefault(ends, []).append(change)
     layers: list[alt.Chart] = []
     for (before, after), of_place in sorted(by_place.items(), key=lambda item: item[0]):
-        line = Layer(pd.DataFrame({"x": [(before + after) / 2]})).encode(x=alt.X("x:Q"))
-        label = line.mark_text(
-            text=_short(of_place),
-            angle=270,
-            align="right",
-            baseline="bottom",
-            dx=-6,
-            dy=-3,
-            fontSize=11,
-            color=palette.INK,
-        )
-        layers += [line.mark_rule(color=palette.INK, strokeDash=CHANGE), label.encode(y=TOP)]
+        layers += labelled_rule((before + after) / 2, _short(of_place), CHANGE)
     return layers
 
 

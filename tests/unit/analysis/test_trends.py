@@ -198,7 +198,7 @@ def test_a_lower_accuracy_is_a_regression_beyond_two_points() -> None:
 
 def test_a_label_has_the_factors_in_which_points_differ() -> None:
     pairs_of = [pd.concat([campaign(n, factor=f), campaign(n, factor=f, batch=7)]) for n, f in ((0, 1.0), (1, 1.5))]
-    labels = [label for _, label in compared(together(*pairs_of), "2026-03-02")]  # type: ignore[misc]
+    labels = [label for _, label in compared(together(*pairs_of), "2026-03-02")]
     assert sorted(labels)[0] == "tf_nolock, 1 worker, fig_4_1, batch 100"
     assert len(set(labels)) == 4
 

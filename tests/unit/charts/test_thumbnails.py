@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 
 import pandas as pd
 import pytest
@@ -21,8 +22,8 @@ def drawn(summary: pd.DataFrame) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("measure", [summaries.speedup, summaries.accuracy, summaries.step_time])
-def test_a_thumbnail_has_marks_and_no_text(measure: object) -> None:
-    summary = measure(grid(rounds=3))  # type: ignore[operator]
+def test_a_thumbnail_has_marks_and_no_text(measure: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    summary = measure(grid(rounds=3))
     picture = ET.fromstring(thumbnail(drawn(summary.assign(variant=HOSTILE))))
     tags = [element.tag.rpartition("}")[2] for element in picture.iter()]
     assert "path" in tags
