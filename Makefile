@@ -1,6 +1,6 @@
 # tmflow's commands. Each installs everything that it needs; start with `make quick` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build check-strategy native study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal portal screenshots docs results lint format lock clean
+.PHONY: help setup setup-test build check-strategy native study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal speed-cluster speed-executors speed-transports portal screenshots docs results lint format lock clean
 SHELL := bash
 export PYTHON ?=
 
@@ -37,11 +37,11 @@ quick: setup ## the study at reduced size: build, train, store, draw, report (mi
 study: setup ## the complete study of config.yaml; HOURS=8: with further rounds for claims until 8 hours have passed
 	@$(BIN)/tmflow study run --scale full $(if $(HOURS),--hours "$(HOURS)")
 
-# One test process for every two processors, because many tests start several processes; but at least two, because most tests wait for
-# one process at a time. A process that has finished its tests takes over tests of another.
-PARALLEL = --numprocesses $$(n=$$((($$(nproc) + 1) / 2)); echo $$((n > 2 ? n : 2))) --dist worksteal
+# One test process for every two processors, because many tests start several processes; but at least three, because most tests wait
+# for one process at a time. A process that has finished its tests takes over tests of another.
+PARALLEL = --numprocesses $$(n=$$((($$(nproc) + 1) / 2)); echo $$((n > 3 ? n : 3))) --dist worksteal
 
-test: setup-test build ## all tests except test-deep (20 to 30 minutes)
+test: setup-test build ## all tests except test-deep (40 minutes on 2 cores)
 	@$(BIN)/python -m pytest $(PARALLEL) --durations=60 -m "not deep"
 
 test-fast: setup-test build ## the fast unit tests (a minute)
@@ -50,8 +50,8 @@ test-fast: setup-test build ## the fast unit tests (a minute)
 check-strategy: setup-test build ## the tests of one strategy: S=striped
 	@$(BIN)/python -m tests.native.check_strategy $(S)
 
-test-deep: setup-test build ## millions of audited updates, many random examples, a study killed 30 times, a database at its limits (minutes)
-	@$(BIN)/python -m pytest $(PARALLEL) --durations=60 -m "deep or random" --hypothesis-profile deep
+test-deep: setup-test build ## millions of audited updates, random examples, kills, limits of the database; SHARE=1/3: the first third of it
+	@$(BIN)/python -m pytest $(PARALLEL) --durations=60 -m "deep or random" --hypothesis-profile deep --share $(or $(SHARE),1/1)
 
 test-endurance: setup-test build ## 16 threads on 2 processors, SECONDS_PER_STRATEGY=60 each: no lost updates, no deadlocks
 	@SECONDS_PER_STRATEGY=$(SECONDS_PER_STRATEGY) $(BIN)/python -m pytest tests/native/test_endurance.py
@@ -84,8 +84,19 @@ speed-portal: setup ## create databases of 1e5 and 1e6 runs in FOLDER (2.5 GB), 
 	@mkdir -p "$(FOLDER)"
 	@set -e; for n in 100000 1000000; do \
 	  test -e "$(FOLDER)/runs-$$n.db" || $(BIN)/python -m tests.speed.many_runs $$n "$(FOLDER)/runs-$$n.db"; done
+	@test -e "$(FOLDER)/published.db" || for bundle in contrib/*/*.zip; do \
+	  TMFLOW_DB_URL="sqlite:///$(abspath $(FOLDER))/published.db" $(BIN)/tmflow bundle import "$$bundle"; done
 	@taskset -c 0,1 $(BIN)/python -m tests.speed.page_speed "$(FOLDER)" docs/speed/portal.md
 	@taskset -c 0,1 $(BIN)/python -m tests.speed.browser_speed "$(FOLDER)" docs/speed/portal-browser.md
+
+speed-cluster: setup-test build ## measure parameter servers and workers on this machine: docs/speed/cluster.md
+	@$(BIN)/python -m tests.speed.cluster_speed docs/speed/cluster.md
+
+speed-transports: setup-test build ## measure the transports between processes on this machine: docs/speed/transports.md
+	@$(BIN)/python -m tests.speed.transport_speed docs/speed/transports.md
+
+speed-executors: setup-test build ## measure the executors of TensorFlow graphs on this machine: docs/speed/executors.md
+	@$(BIN)/python -m tests.speed.executor_speed docs/speed/executors.md
 
 portal: setup ## open the results portal on this machine (PORT=8501)
 	@$(BIN)/tmflow portal --port $(PORT)

@@ -72,3 +72,11 @@ target_link_libraries(tmflow_ops PRIVATE tmflow_core)
 set_target_properties(tmflow_ops PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${TMFLOW_OUTPUT_DIR}" UNITY_BUILD ON
                                             UNITY_BUILD_BATCH_SIZE 0 UNITY_BUILD_RELOCATABLE ON)
 target_include_directories(tmflow_ops PRIVATE "${CMAKE_SOURCE_DIR}")
+
+# Preloaded into the tasks of a cluster on one machine.
+add_library(tmflow_loopback MODULE src/tensorflow/loopback_bind.cc)
+target_link_libraries(tmflow_loopback PRIVATE ${CMAKE_DL_LIBS})
+target_compile_options(tmflow_loopback PRIVATE -Wall -Wextra -Werror)
+set_target_properties(tmflow_loopback PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${TMFLOW_OUTPUT_DIR}")
+
+include(cmake/runtime.cmake)

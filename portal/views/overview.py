@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from tmflow.claims.originals import load_originals
+from tmflow.claims.originals import DISTRIBUTED_STUDY, HPX_STUDY, load_originals
 from tmflow.portal import platform_matrix
 from tmflow.portal.pages import overview
 from tmflow.portal.study_data import study_or_stop
@@ -24,8 +24,11 @@ matrix = st.empty()
 st.header("Three answers")
 overview.show_answers(study, platform)
 
-st.header("Which findings of the 2017 study hold")
-st.caption(f"The study: {load_originals().study.citation()}.")
+st.header("Which findings of the studies hold")
+st.caption(
+    f"The 2017 study: {load_originals().study.citation()}. The distributed study: {DISTRIBUTED_STUDY}. "
+    f"The HPX study: {HPX_STUDY}."
+)
 scoreboard = st.container()
 
 st.header("Available data")

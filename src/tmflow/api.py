@@ -140,6 +140,7 @@ class LazyRecords:
     aborts = _lazy_table("aborts")
     full = _lazy_table("full")
     variables = _lazy_table("variables")
+    phases = _lazy_table("phases")
 
 
 def open_study(url_or_path: str | Path | URL, *, joined: bool = False, versions: Versions = "one") -> Study:

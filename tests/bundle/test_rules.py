@@ -12,7 +12,7 @@ import pytest
 
 from tests.bundle.zips import bundled
 from tests.support.sample_bundles import PROBE, consistent
-from tests.support.sample_runs import EMULATED, ENVIRONMENT, FULL, PLATFORM, sample_runs
+from tests.support.sample_runs import CLUSTER, EMULATED, ENVIRONMENT, FULL, PLATFORM, sample_runs
 from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.bundle import format
 from tmflow.bundle.problems import MAX_PROBLEMS, Problem, Report
@@ -85,7 +85,7 @@ BAD: list[tuple[Change, str, str]] = [
     (lambda r: r["staleness"][0].update(steps=1), "staleness", "steps in all, but 1000 iterations"),
     (lambda r: r["staleness"][0].update(worker=2), "staleness", "there is a worker 2, but threads is 2"),
     (lambda r: r["retries"][0].update(worker=1000), "retries", "there is a worker 1000"),
-    (lambda r: r["lost"][0].update(expected=100), "lost.0.expected", "1000 iterations of the 7840 elements of W are"),
+    (lambda r: r["lost"][0].update(expected=100), "lost.0.expected", "1000 updates of the 7840 elements of W are"),
     (lambda r: r["lost"][0].update(variable="V"), "lost.0.variable", "mnist_softmax has no variable 'V'"),
     (lambda r: r.update(trial_seed=1), "trial_seed", "1 in round 1, but 0 + 1 - 1"),
     (lambda r: r["curve"].append(r["curve"][0] | {"iteration": 1000}), "curve", "4 points, but curve_points is 3"),
@@ -122,6 +122,66 @@ def test_bad_run(tmp_path: Path, change: Change, field: str, said: str) -> None:
     assert said in problem.text
     assert (problem.line, problem.uid, problem.severity) == (1, run["uid"], "error")
     assert not found.ok
+
+
+def extra(run: RunDocument, role: str, index: int) -> RunDocument:
+    """The run with another process of this role."""
+    run["processes"].append(run["processes"][0] | {"role": role, "index": index})
+    return run
+
+
+# The change of a valid run of 2 servers and 2 workers, the field of the problem, and its message.
+BAD_CLUSTER: list[tuple[Change, str, str]] = [
+    (lambda r: extra(r, "server", 2), "processes", "there is a server 2, but servers is 2"),
+    (lambda r: extra(r, "worker", 5), "processes", "there is a worker 5, but threads is 2"),
+    (lambda r: r["processes"].pop(0), "processes", "1 server of a successful run, but servers is 2"),
+    (lambda r: r["processes"].pop(), "processes", "1 worker of a successful run, but threads is 2"),
+    (lambda r: r["phases"][0].update(worker=2), "phases", "there is a worker 2, but threads is 2"),
+    (lambda r: r["processes"][2].update(loop_s=1e6), "processes.2.loop_s", "1000000.0 is more than is possible"),
+    (lambda r: r["processes"][2].update(cpu_s=1e300), "processes.2.cpu_s", "1e+300 is more than is possible"),
+    (lambda r: r["processes"][2].update(steps=2**63 - 1), "processes.2.steps", "is more than is possible"),
+    (lambda r: r["processes"][0].update(host="x" * 3000), "processes.0.host", "a text of 3,000 characters"),
+    (lambda r: r["phases"][0].update(seconds=1e6), "phases.0.seconds", "1000000.0 is more than is possible"),
+    (lambda r: r["phases"][0].update(samples=2**63 - 1), "phases.0.samples", "is more than is possible"),
+    (lambda r: r["phases"][0].update(bytes=10**18), "phases.0.bytes", "1000000000000000000 is more than is possible"),
+    (lambda r: r["phases"][0].update(transfers=2**63 - 1), "phases.0.transfers", "is more than is possible"),
+]
+
+
+@pytest.mark.parametrize(("change", "field", "said"), BAD_CLUSTER, ids=[said for _, _, said in BAD_CLUSTER])
+def test_bad_run_of_a_cluster(tmp_path: Path, change: Change, field: str, said: str) -> None:
+    run = valid_run("lock", **CLUSTER)
+    assert checked(tmp_path / "b.zip", run).problems == []
+    change(run)
+    problem = only(checked(tmp_path / "b.zip", run))
+    assert problem.field == field
+    assert said in problem.text
+
+
+def test_a_failed_run_of_a_cluster_may_lack_processes(tmp_path: Path) -> None:
+    run = valid_run("lock", **CLUSTER) | {"status": "failed", "reason": "worker 1 ended", "final_accuracy": None}
+    del run["processes"][1:]
+    assert checked(tmp_path / "b.zip", run).problems == []
+
+
+def test_only_a_cluster_has_processes_and_phases(tmp_path: Path) -> None:
+    run, cluster = valid_run("lock"), valid_run("lock", **CLUSTER)
+    run.update(processes=cluster["processes"], phases=cluster["phases"])
+    first, second = checked(tmp_path / "b.zip", run).problems
+    assert (first.field, second.field) == ("processes", "phases")
+    assert first.text == "driver native runs no cluster, but there are processes."
+
+
+def test_an_update_of_mode_sync_is_that_of_all_workers(tmp_path: Path) -> None:
+    run = valid_run("lock", **CLUSTER, mode="sync")
+    for row in run["counters"]:
+        row["updates"] = 500 if row["worker"] == 0 else 0
+    for row in run["lost"]:
+        row.update(expected=row["expected"] // 2, lost=0)
+    run["staleness"] = []
+    assert checked(tmp_path / "b.zip", run).problems == []
+    run["counters"][0]["updates"] = 1000
+    assert only(checked(tmp_path / "b.zip", run)).text == "1000 updates of W in all, but the trial makes 500."
 
 
 def only(found: Report) -> Problem:
@@ -252,6 +312,39 @@ def test_runs_that_are_there_twice(tmp_path: Path) -> None:
     assert "it has the campaign, the round, the point and the repeat of the run in" in second.text
     other["uid"] = run["uid"]
     assert "it has the uid of the run" in only(checked(tmp_path / "b.zip", run, other)).text
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "said"),
+    [
+        (lambda run: run.update(order_seed=7), "order_seed", "a round has one order."),
+        (
+            lambda run: run["campaign"].update(created_at_utc="2025-12-31T00:00:00.000Z"),
+            "campaign.created_at_utc",
+            "a campaign was created once.",
+        ),
+    ],
+)
+def test_runs_of_a_round_share_its_fields(tmp_path: Path, change: Change, field: str, said: str) -> None:
+    run, other = valid_run(), valid_run(batch=1)
+    other["experiment"] = run["experiment"]
+    assert checked(tmp_path / "b.zip", run, other).problems == []
+    change(other)
+    problem = only(checked(tmp_path / "b.zip", run, other))
+    assert (problem.line, problem.field) == (2, field)
+    differs = "it differs from that of the run in runs/fig_4_1/0123456789ab/round-001.jsonl, line 1; "
+    assert problem.text == differs + said
+    other["campaign"]["uid"] = "another"
+    assert checked(tmp_path / "b.zip", run, other).problems == []
+
+
+def test_a_backend_is_of_one_kind(tmp_path: Path) -> None:
+    run, other = valid_run(EMULATED), valid_run(EMULATED, batch=1)
+    assert checked(tmp_path / "b.zip", run, other).problems == []
+    other.update(evidence="simulated", time_domain="simulated")
+    other["backend"].update(kind="simulator")
+    fields = [problem.field for problem in checked(tmp_path / "b.zip", run, other).problems]
+    assert "backend.kind" in fields
 
 
 @pytest.mark.parametrize(

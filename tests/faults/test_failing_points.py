@@ -21,7 +21,7 @@ from tmflow.runfile import record
 from tmflow.runner.journal import Journal
 from tmflow.spec.trial import TrialSpec
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.deep]
 
 ENDLESS = 10_000_000
 MANY = range(20, 60)  # steps: a third of such trials diverge; in the others all units stay at zero

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 SLOW = deepcopy(TINY)
 SLOW["experiments"]["tiny"]["factors"]["iterations"] = 4000
 TRIALS = 8
-KILLS = 30
+KILLS = 15
 
 # Trials of a second in processes that take three to start, so some trials are left when the next command looks.
 NATIVE = deepcopy(TINY)
@@ -97,6 +97,7 @@ def test_everything_killed_in_a_round(tmp_path: Path, tmflow: Tmflow, checkout_a
     assert not any(run.resumed for run in runs if run.round == 2)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("survivor", ["snakemake", "tmflow.runner.round"])
 def test_what_outlives_the_command_is_waited_for(tmp_path: Path, checkout_at: type[Checkout], survivor: str) -> None:
     """The same command reports them, shows their progress, and runs nothing twice."""
@@ -129,6 +130,7 @@ def test_what_outlives_the_command_is_waited_for(tmp_path: Path, checkout_at: ty
     assert not any(run.resumed for run in runs)
 
 
+@pytest.mark.deep
 def test_a_complete_round_outlives_the_step_that_stores_it(
     tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]
 ) -> None:

@@ -93,7 +93,7 @@ class TestIsCurrent:
         variants.unlink()
         assert not is_current(variants)
 
-    @pytest.mark.parametrize("library", ["_core.*", loader.OPS_LIBRARY])
+    @pytest.mark.parametrize("library", ["_core.*", loader.OPS_LIBRARY, loader.RUNTIME_LIBRARY])
     def test_it_is_not_current_without_a_library(self, variants: Path, library: str) -> None:
         (file,) = (variants.parent / "lib").glob(library)
         file.unlink()

@@ -7,7 +7,7 @@ import proof_table
 import pytest
 
 # The programs of all tests except those with a separate test here. CTest fails if one is missing.
-PROGRAMS = ("core_tests", "stress")
+PROGRAMS = ("core_tests", "stress", "transport_tests")
 OTHERS = "^(explore|relaxed|tensorflow)$"
 
 

@@ -162,12 +162,17 @@ def test_what_is_not_built_does_not_load() -> None:
         loader.core()
     with pytest.raises(BadInput, match=r"the native library is not built in .*: run `make build`"):
         loader.ops()
+    with pytest.raises(BadInput, match=r"the native library is not built in .*: run `make build`"):
+        loader.runtime()
 
 
 def test_what_is_damaged_does_not_load(not_built: Path) -> None:
     (not_built / "_core.so").write_bytes(b"not a library")
     (not_built / loader.OPS_LIBRARY).write_bytes(b"not a library")
+    (not_built / loader.RUNTIME_LIBRARY).write_bytes(b"not a library")
     with pytest.raises(BadInput, match="does not load"):
         loader.core()
     with pytest.raises(BadInput, match="does not load"):
         loader.ops()
+    with pytest.raises(BadInput, match="does not load"):
+        loader.runtime()

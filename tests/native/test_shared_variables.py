@@ -202,3 +202,39 @@ def test_in_eager_mode_two_trackers_are_two() -> None:
             )
     assert counted == [[[1]], [[2]]]
     assert variable.numpy().tolist() == [3] * 8
+
+
+class TrackedWorker:
+    """The graph of one of two workers, which count in one tracker."""
+
+    def __init__(self, server: str, container: str, name: str, workers: int = 2) -> None:
+        self.graph = tf.Graph()
+        with self.graph.as_default(), self.graph.container(container):
+            self.tracker = ops.Tracker(workers, ["w"], shared_name=name)
+            version = self.tracker.begin_step()
+            self.step = self.tracker.end_step(tf1.placeholder_with_default(workers - 1, []), version)
+        self.session = tf1.Session(server, graph=self.graph)
+
+
+def steps(worker: TrackedWorker) -> int:
+    return sum(row["steps"] for row in worker.tracker.stats(worker.session).staleness)
+
+
+def test_graphs_that_name_a_tracker_share_it_as_long_as_its_container_lives(server: str) -> None:
+    first, second, other = (TrackedWorker(server, "shared", name) for name in ("t", "t", "u"))
+    for worker, times in ((first, 2), (second, 3), (other, 1)):
+        for _ in range(times):
+            worker.session.run(worker.step)
+    assert [steps(worker) for worker in (first, second, other)] == [5, 5, 1]
+    for worker in (first, second, other):
+        worker.session.close()
+    tf1.Session.reset(server, ["shared"])
+    again = TrackedWorker(server, "shared", "t")
+    assert steps(again) == 0
+
+
+def test_graphs_that_name_a_tracker_agree_on_its_workers(server: str) -> None:
+    first, second = (TrackedWorker(server, "agreed", "t", workers) for workers in (2, 3))
+    first.session.run(first.step)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the tracker 't' exists with other numbers of workers"):
+        second.session.run(second.step)

@@ -136,7 +136,7 @@ def shown(database: Path, root: Path, tmp_path: Path, keys: list[str], uids: pd.
     return Shown(database, root, tmp_path, keys, uids)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_commands_do_what_they_are_for(shown: Shown) -> None:
     """On the unchanged database: an error would hide what the tests below look for."""
     assert {name: error for name, error in shown.errors().items() if error} == {}
@@ -155,7 +155,7 @@ def random_limits(examples: int) -> settings:
 
 
 @pytest.mark.deep
-@random_limits(6)
+@random_limits(3)
 @given(changes=CHANGES)
 def test_random_columns_at_their_limits(changes: list[Change], shown: Shown) -> None:
     assert shown.failures(changes) == []

@@ -63,6 +63,17 @@ def test_all_evidence_is_drawn_apart_unless_one_kind_is_chosen(claimed: URL, mon
     assert sorted(kinds, key=str) == [{"emulated"}, {"measured"}]
 
 
+def test_claims_that_the_runs_do_not_decide_are_folded(claimed: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened("figures", claimed, monkeypatch, figure="4.2", platform=platform_of(claimed, "fig-4.1"))
+    (folded,) = (one for one in app.expander if "do not decide" in one.label)
+    inside = [link.proto.label for link in folded.children.values() if link.type == "page_link"]
+    assert folded.label.startswith(f"{len(inside)} claim")
+    assert all("untested here" in label or "cannot be tested" in label for label in inside)
+    decided = [label for label, _ in links(app, "claims") if label not in inside]
+    assert decided
+    assert not any("untested here" in label or "cannot be tested" in label for label in decided)
+
+
 def test_a_figure_without_runs_says_what_to_run(claimed: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened("figures", claimed, monkeypatch, figure="4.12")
     assert "There are no runs of figure 4.12 here" in app.info[0].value

@@ -133,6 +133,16 @@ def test_no_rows_leave_no_option() -> None:
     assert len(selection.problems) == 1
 
 
+def test_the_factors_of_a_cluster_have_filters_that_keep_the_runs_of_other_drivers() -> None:
+    runs = pd.DataFrame({"driver": ["session", "cluster", "cluster"], "mode": [None, "async", "sync"]})
+    filters = [entry for entry in OF_FACTORS if entry.key in runs]
+    assert [entry.label for entry in filters] == ["Driver", "Mode of updates"]
+    assert resolved(filters, runs, mode="sync").rows["driver"].tolist() == ["session", "cluster"]
+    labels = {entry.key: entry.label for entry in OF_FACTORS}
+    assert labels["servers"] == "Parameter servers"
+    assert labels["slowdown"] == "Slowdown of the last worker"
+
+
 def test_a_parameter_narrows_only_the_rows_that_have_it() -> None:
     runs = pd.DataFrame({"strategy": ["lock", "htm", "htm", "htm"], "budget": [None, 100, 5, 5]})
     runs = runs.assign(spending=["", "study_tsx", "study_tsx", "study_tsx"]).replace({"spending": {"": None}})

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import ssl
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
-from chromium import chromium
+from chromium import chromium, settled
+from nginx import HOSTING, NAME, Ports, ending, nginx
 from playwright.sync_api import expect
 from seed import seed_database
 from serving import free_port, wait_until_healthy
@@ -26,16 +25,11 @@ from tmflow.base.paths import project_root
 from tmflow.store import engine, queries
 from tmflow.store.schema import snapshot
 
-HOSTING = project_root() / "portal" / "hosting"
-NAME = "portal.example.org"
-NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-
 pytestmark = pytest.mark.slow
 
 
 class Server(NamedTuple):
-    https: int
-    http: int
+    ports: Ports
     database: Path
 
 
@@ -61,78 +55,27 @@ def server(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     snapshot(seed_database(study, rounds=2, transactions=False), published)
     (folder / "site").mkdir()
     (folder / "site" / "index.html").write_text("<!doctype html><title>a published site</title>")
-    portal, https, http = free_port(), free_port(), free_port()
+    portal = free_port()
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "TMFLOW_DB_URL": f"sqlite:///{published}"}
     command = [installed / ".venv" / "bin" / "tmflow", "portal", "--port", str(portal)]
     with ending(subprocess.Popen(command, cwd="/", env=environment)) as process:
         wait_until_healthy(f"http://127.0.0.1:{portal}", process)
-        with ending(subprocess.Popen([str(NGINX), "-c", nginx_conf(folder, portal, https, http)])) as proxy:
-            wait_for_port(https, proxy)
-            yield Server(https, http, published)
-
-
-@contextmanager
-def ending(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    with process:
-        try:
-            yield process
-        finally:
-            process.terminate()
-
-
-def wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        assert process.poll() is None, f"the server ended with {process.returncode}"
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-    raise AssertionError(f"nothing listens on {port}")
-
-
-def nginx_conf(folder: Path, portal: int, https: int, http: int) -> str:
-    """Our configuration, changed only in ports, paths and the certificate, in a minimal nginx.conf."""
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", f"/CN={NAME}",
-         "-keyout", folder / "privkey.pem", "-out", folder / "fullchain.pem"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    ours = (HOSTING / "nginx.conf").read_text()
-    for here, there in {
-        f"/etc/letsencrypt/live/{NAME}": str(folder),
-        "listen [::]:80;": "",
-        "listen [::]:443 ssl http2;": "",
-        "listen 80;": f"listen 127.0.0.1:{http};",
-        "listen 443 ssl http2;": f"listen 127.0.0.1:{https} ssl http2;",
-        "127.0.0.1:8501": f"127.0.0.1:{portal}",
-        "/srv/tmflow/site/": f"{folder}/site/",
-    }.items():
-        assert here in ours, f"the configuration has no '{here}' any more"
-        ours = ours.replace(here, there)
-    (folder / "tmflow.conf").write_text(ours)
-    user = "user root;\n" if os.geteuid() == 0 else ""  # else its workers may not read the test's folder
-    temporary = "".join(
-        f"{what}_temp_path {folder}/{what}; " for what in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    (folder / "nginx.conf").write_text(
-        f"{user}daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;\nevents {{}}\n"
-        f"http {{ include /etc/nginx/mime.types; access_log off; {temporary} include {folder}/tmflow.conf; }}\n"
-    )
-    return str(folder / "nginx.conf")
+        with nginx(folder, portal) as ports:
+            yield Server(ports, published)
 
 
 def test_a_visitor_reads_through_tls_and_sees_a_new_database_at_the_next_click(server: Server) -> None:
-    address = f"https://{NAME}:{server.https}"
+    address = f"https://{NAME}:{server.ports.https}"
     with chromium(f"--host-resolver-rules=MAP {NAME} 127.0.0.1") as browser:
         page = browser.new_context(ignore_https_errors=True).new_page()
         elsewhere: list[str] = []
         page.on("request", lambda request: elsewhere.append(request.url) if NAME not in request.url else None)
         refused: list[str] = []
         page.on("response", lambda reply: refused.append(reply.url) if reply.status >= 429 else None)
-        page.goto(f"{address}/runs")
+        page.goto(f"{address}/portal/runs")
         expect(page.get_by_role("heading", level=1)).to_have_text("Runs", timeout=30_000)
         before = queries.revision(engine.open_reader(engine.sqlite_url(server.database)))
-        page.goto(f"{address}/explore")
+        page.goto(f"{address}/portal/explore")
         expect(page.get_by_text(f"database revision {before}").first).to_be_visible(timeout=30_000)
         other = server.database.parent / "other"
         other.mkdir()
@@ -165,30 +108,64 @@ def answer(url: str, body: bytes | None = None, **headers: str) -> tuple[int, di
 
 
 def test_plain_http_leads_to_tls(server: Server) -> None:
-    status, headers, _ = answer(f"http://127.0.0.1:{server.http}/claims?claim=x")
+    status, headers, _ = answer(f"http://127.0.0.1:{server.ports.http}/claims?claim=x")
     assert (status, headers["location"]) == (301, f"https://{NAME}/claims?claim=x")
 
 
 def test_answers_have_the_headers_that_keep_browsers_strict(server: Server) -> None:
-    for path in ("/", "/_stcore/health", "/site/"):
-        status, headers, _ = answer(f"https://127.0.0.1:{server.https}{path}")
+    for path in ("/", "/portal/", "/portal/_stcore/health"):
+        status, headers, _ = answer(f"https://127.0.0.1:{server.ports.https}{path}")
         assert status == 200
         assert headers["strict-transport-security"] == "max-age=31536000"
         assert headers["x-content-type-options"] == "nosniff"
         assert not re.search("[0-9]", headers["server"])
 
 
-def test_a_published_site_stands_beside_the_portal(server: Server) -> None:
-    status, headers, body = answer(f"https://127.0.0.1:{server.https}/site/")
+def test_the_published_site_is_the_public_face(server: Server) -> None:
+    status, headers, body = answer(f"https://127.0.0.1:{server.ports.https}/")
     assert (status, headers["cache-control"]) == (200, "no-cache")
     assert "a published site" in body
 
 
+@pytest.mark.parametrize("address", ["/claims?claim=htm-gain&platform=x", "/portal?model=mlp", "/nowhere"])
+def test_what_is_not_of_the_site_leads_to_the_portal(server: Server, address: str) -> None:
+    status, headers, _ = answer(f"https://127.0.0.1:{server.ports.https}{address}")
+    there = f"/portal/{address.removeprefix('/portal').removeprefix('/')}"
+    assert (status, headers["location"].removeprefix(f"https://{NAME}:{server.ports.https}")) == (302, there)
+
+
+def test_without_a_site_everything_leads_to_the_portal(server: Server) -> None:
+    site = server.database.parent / "site"
+    site.rename(site.with_name("site.away"))
+    try:
+        status, headers, _ = answer(f"https://127.0.0.1:{server.ports.https}/")
+    finally:
+        site.with_name("site.away").rename(site)
+    assert (status, headers["location"].removeprefix(f"https://{NAME}:{server.ports.https}")) == (302, "/portal/")
+
+
+def test_links_and_downloads_stay_below_the_portals_address(server: Server) -> None:
+    address = f"https://{NAME}:{server.ports.https}"
+    with chromium(f"--host-resolver-rules=MAP {NAME} 127.0.0.1") as browser:
+        page = browser.new_context(ignore_https_errors=True).new_page()
+        page.goto(f"{address}/portal/")
+        page.get_by_test_id("stTopNavLink").filter(has_text="Explore").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Explore", timeout=30_000)
+        settled(page)
+        assert urlsplit(page.url).path == "/portal/explore"
+        page.get_by_role("button", name="Share").click()
+        expect(page.get_by_text(f"{address}/portal/explore?").first).to_be_visible()
+        page.keyboard.press("Escape")
+        with page.expect_download() as download:
+            page.get_by_role("button", name="CSV").first.click()
+        assert "strategy" in download.value.path().read_text().splitlines()[0]
+
+
 def test_only_uploads_may_be_large_and_the_portal_refuses_them_while_they_are_off(server: Server) -> None:
     large = bytes(100 << 10)
-    status, headers, _ = answer(f"https://127.0.0.1:{server.https}/", large)
+    status, headers, _ = answer(f"https://127.0.0.1:{server.ports.https}/", large)
     assert (status, headers["server"]) == (413, "nginx")
-    status, _, said = answer(f"https://127.0.0.1:{server.https}/_stcore/upload_file/x/y", large)
+    status, _, said = answer(f"https://127.0.0.1:{server.ports.https}/portal/_stcore/upload_file/x/y", large)
     assert (status, "XSRF" in said) == (403, True)  # of the portal, which nginx asked
 
 
@@ -197,7 +174,7 @@ def test_a_websocket_from_another_origin_is_refused(server: Server) -> None:
         "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Origin": "https://elsewhere.example",
     }  # fmt: skip
-    status, _, _ = answer(f"https://127.0.0.1:{server.https}/_stcore/stream", **asked)
+    status, _, _ = answer(f"https://127.0.0.1:{server.ports.https}/portal/_stcore/stream", **asked)
     assert status == 403
 
 

@@ -19,6 +19,7 @@ from tests.support.sample_runs import FULL, sample_runs
 from tmflow.claims.schema import load_claims
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.platform.facts import platform_facts, platform_sha256
+from tmflow.portal.study_data import experiment_titles
 from tmflow.reports import findings
 from tmflow.reports.answers import ask
 from tmflow.reports.comparisons import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
@@ -71,7 +72,7 @@ def test_the_answers_are_those_of_the_platform_with_the_most_runs(study: URL, mo
     said = words(app)
     reader = engine.open_reader(study)
     platform = app.selectbox(key="platform").value
-    expected = ask(reader, platform, "", consistency_by_strategy())
+    expected = ask(reader, platform, "", consistency_by_strategy(), experiment_titles())
     for answer in expected:
         assert f"#### {answer.question}\n**{answer.short}**" in said
         assert all(sentence in said for sentence in answer.sentences)

@@ -73,6 +73,29 @@ def test_a_search_is_written_into_the_url(two: URL, monkeypatch: pytest.MonkeyPa
     assert len(app.dataframe[0].value) == 2
 
 
+def test_settings_that_differ_in_a_measured_fact_only_are_shown_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = sample_runs(("dist",), ("lock",), rounds=2)
+    measured = [
+        run.model_copy(
+            update={"environment": run.environment | {"network": [{"server": 0, "rtt_us": float(run.round)}]}}
+        )
+        for run in runs
+    ]
+    other = measured[0].model_copy(
+        update={"uid": "another run", "environment": {**measured[0].environment, "thp": "never"}}
+    )
+    record.write(tmp_path / "runs.jsonl", [*measured, other.model_copy(update={"round": 3})])
+    url = engine.sqlite_url(tmp_path / "study.db")
+    ingest(url, [tmp_path / "runs.jsonl"])
+    assert len(platform_queries.environments(engine.open_reader(url), HERE)) == 3
+    app = opened("platforms", url, monkeypatch, platform=HERE)
+    (settings,) = (element.value.set_index("setting") for element in app.dataframe if "setting" in element.value)
+    assert settings.loc["runs that were read"].tolist() == [str(len(runs)), "1"]
+    assert settings.loc["thp"].tolist()[1] == "never"
+
+
 def test_a_platform_s_page_tells_what_was_recorded(two: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened("platforms", two, monkeypatch, platform=HERE)
     assert not app.error
@@ -101,7 +124,7 @@ def test_a_platform_s_page_tells_what_was_recorded(two: URL, monkeypatch: pytest
 def test_one_round_shows_no_spread_and_text_of_others_is_inert(two: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened("platforms", two, monkeypatch, platform=slug_of_dangerous(two))
     assert "No spread to show" in app.info[0].value
-    assert {metric.label: metric.value for metric in app.metric}["Over all rounds"] == "unknown"
+    assert {metric.label: metric.value for metric in app.metric}["Over all rounds"] == "–"
     assert markdown("<b>Dangerous</b> *box*") in app.header[0].value
     assert "<b>" not in app.header[0].value
     assert "none on Arm" in texts(app)

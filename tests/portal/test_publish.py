@@ -248,7 +248,7 @@ def test_of_too_many_runs_the_newest_are_listed_and_that_is_said(site: Published
     every = newest_runs(reader, "full")
     few = newest_runs(reader, "full", at_most=5)
     assert list(few["uid"]) == list(every["uid"][:5])
-    index = write_runs(few, len(every), tmp_path)
+    index = write_runs(few, len(every), {}, tmp_path)
     assert (index["listed"], index["total"]) == (5, len(every))
 
 

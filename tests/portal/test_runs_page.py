@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 import json
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +18,11 @@ from seed import CRASH
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
-from tests.support.sample_runs import sample_runs
+from tests.support.sample_runs import CLUSTER, sample_runs
 from tmflow.base.text import JOINER
 from tmflow.portal.pages import runs as runs_page
-from tmflow.portal.pages.runs import run_csv, run_json, seconds, table_csv, table_json
+from tmflow.portal.pages.run_detail import run_csv, run_json, seconds
+from tmflow.portal.pages.runs import table_csv, table_json
 from tmflow.runfile import record
 from tmflow.runfile.record import NO_TIME, Run
 from tmflow.store import engine, queries, run_detail
@@ -315,6 +317,69 @@ def test_a_run_measured_in_full_shows_what_was_found(beyond: URL, monkeypatch: p
     usual = of_two.loc[of_two["measures"] == "usual", "uid"].iloc[0]
     app = opened("runs", beyond, monkeypatch, run=usual)
     assert not {"Lost updates", "Reads", "Retries"} & {element.value for element in app.subheader}
+
+
+def test_a_run_of_a_cluster_shows_its_processes_and_phases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, plain = (
+        sample_runs(("dist",), ("lock",), (2,), 1, campaign=driver, **factors)[0]
+        for driver, factors in {"cluster": CLUSTER, "session": {}}.items()
+    )
+    killed = cluster.processes[-1].model_copy(update={"exit": -9})
+    cluster = cluster.model_copy(update={"processes": [*cluster.processes[:-1], killed]})
+    record.write(tmp_path / "runs.jsonl", [cluster, plain])
+    database = engine.sqlite_url(tmp_path / "study.db")
+    ingest(database, [tmp_path / "runs.jsonl"])
+    app = opened("runs", database, monkeypatch, run=cluster.uid)
+    assert {"Processes", "Where the time of a step goes"} <= {element.value for element in app.subheader}
+    (table,) = [element.value for element in app.dataframe if "host" in element.value]
+    assert table["role"].tolist() == ["server", "server", "worker", "worker"]
+    assert table["index"].tolist() == [0, 1, 0, 1]
+    assert table["own loop time (s)"].tolist()[2:] == [process.loop_s for process in cluster.processes[2:]]
+    assert table["exit"].isna().tolist() == [True, True, True, False]
+    assert "Mean of 20 traced steps of each worker" in texts(app)
+    assert "Where phases overlap" in texts(app)
+    charts = [json.loads(chart.proto.spec) for chart in app.get("vega_lite_chart")]
+    assert [chart["description"] for chart in charts if "by phase, stacked: worker 0; worker 1" in chart["description"]]
+    app = opened("runs", database, monkeypatch, run=plain.uid)
+    assert not {"Processes", "Where the time of a step goes"} & {element.value for element in app.subheader}
+
+
+def test_a_cluster_of_many_workers_has_a_bar_for_the_first_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,) = sample_runs(("dist",), ("lock",), (30,), 1, **CLUSTER)
+    record.write(tmp_path / "runs.jsonl", [run])
+    database = engine.sqlite_url(tmp_path / "study.db")
+    ingest(database, [tmp_path / "runs.jsonl"])
+    app = opened("runs", database, monkeypatch, run=run.uid)
+    described = [json.loads(chart.proto.spec)["description"] for chart in app.get("vega_lite_chart")]
+    assert [text for text in described if text.endswith("; worker 23")]
+    assert "have the workers beyond the first 24" in texts(app)
+    with sqlite3.connect(engine.sqlite_path(database)) as connection:  # as another program may have written it
+        connection.execute("UPDATE phase SET seconds = 1e308, samples = 9223372036854775807")
+        connection.execute(
+            "UPDATE process SET loop_s = 1e308, cpu_s = NULL, steps = 9223372036854775807, host = ?", [EVIL]
+        )
+    app = opened("runs", database, monkeypatch, run=run.uid)
+    assert "Processes" in {element.value for element in app.subheader}
+
+
+@pytest.mark.parametrize("column", ["run.loop_s", "process.loop_s", "phase.seconds"])
+def test_an_infinite_time_is_named_and_the_rest_of_the_run_shown(
+    column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,) = sample_runs(("dist",), ("lock",), (2,), 1, **CLUSTER)
+    record.write(tmp_path / "runs.jsonl", [run])
+    database = engine.sqlite_url(tmp_path / "study.db")
+    ingest(database, [tmp_path / "runs.jsonl"])
+    table, name = column.split(".")
+    with sqlite3.connect(engine.sqlite_path(database)) as connection:  # as another program may have written it
+        connection.execute(f"UPDATE {table} SET {name} = 9e999 WHERE {name} IS NOT NULL")
+    app = opened("runs", database, monkeypatch, run=run.uid)
+    (error,) = app.error
+    assert f"run {run.uid} of the database: " in read(error.value)
+    assert f"{name} is inf, but should be a finite number." in read(error.value)
+    assert {"Processes", "Where the time of a step goes"} <= {element.value for element in app.subheader}
 
 
 def test_where_all_failed_it_is_as_plain(without_result: URL, monkeypatch: pytest.MonkeyPatch) -> None:

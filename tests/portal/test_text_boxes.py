@@ -18,9 +18,10 @@ from tests.support.frames import grid
 from tests.unit.charts.test_figures import everything
 from tmflow.analysis import baseline, summaries
 from tmflow.analysis.variants import STRATEGIES
-from tmflow.charts import dot_plots, explore
+from tmflow.charts import dot_plots, explore, measure_charts
 from tmflow.charts.figures import DRAWINGS, figures_of, svg
 from tmflow.charts.layout import Layout
+from tmflow.charts.palette import CAUSES
 from tmflow.spec.strategies import parameters_of
 
 GOLDEN = sorted((Path(__file__).parents[1] / "unit" / "charts" / "golden").glob("*.vl.json"))
@@ -41,6 +42,12 @@ def narrowed(spec: Spec) -> Spec:
     """The chart as wide as on a phone, without its caption, which a page shows as text; parts are never narrower."""
     narrow = {name: value for name, value in spec.items() if name != "title"}
     return {**narrow, "width": NARROW} if "layer" in narrow else narrow
+
+
+def fitted(spec: Spec, width: int) -> Spec:
+    """The chart with everything around its plot in a width, as a page shows it."""
+    fit = {"autosize": {"type": "fit-x", "contains": "padding"}, "width": width}
+    return {**{name: value for name, value in spec.items() if name != "title"}, **fit}
 
 
 def check(page: Page, spec: Spec) -> None:
@@ -84,6 +91,28 @@ def test_texts_of_long_names_and_parts_have_room(page: Page) -> None:
 def test_texts_of_a_comparison_with_a_baseline_have_room(page: Page, compare: Any) -> None:
     summary = compare(grid(STRATEGIES, (2,)), "tf_lock", 6)
     check(page, dot_plots.draw_comparison(summary, "tf_lock").to_dict())
+
+
+def test_texts_of_many_long_names_along_x_have_room(page: Page) -> None:
+    how = [{"kernel": kernel, "optimisation": level} for kernel in ("eigen", "plain") for level in ("O0", "O3")]
+    runs = pd.concat(
+        [
+            grid((name,), (2,), 2, **parameters_of(name) | of)
+            for name in ("lock", "spin_then_mutex", "htm")
+            for of in how
+        ]
+    )
+    figure = explore.figure(summaries.step_time(runs), Layout("variant", "threads"), "1")
+    assert misplaced(page, drawn(fitted(figure.spec(), 358))) == []
+
+
+def test_texts_of_charts_as_wide_as_a_phone_have_room(page: Page) -> None:
+    answer = dot_plots.draw_comparison(baseline.accuracy(grid(STRATEGIES[:3], (2,)), "tf_lock", 6), "tf_lock")
+    assert misplaced(page, drawn(fitted(answer.to_dict(), 326))) == []
+    aborts = next(figure.summary for _, figure in figures_of("causes", DRAWINGS["causes"].summarise(everything()), "1"))
+    aborted = aborts[aborts["estimate"].notna() & (aborts["cause"] != summaries.ANY)].head(1)
+    of_causes = pd.concat([aborted.assign(cause=cause, estimate=0.1) for cause in CAUSES])
+    assert misplaced(page, drawn(fitted(measure_charts.draw(of_causes).to_dict(), 358))) == []
 
 
 def texts(apart: int, **options: Any) -> Spec:

@@ -1,6 +1,7 @@
-"""Measure the portal as visitors see it in Chromium: python -m tests.speed.browser_speed FOLDER REPORT.md
+"""Measure portal and site as visitors see them in Chromium: python -m tests.speed.browser_speed FOLDER REPORT.md
 
-FOLDER has databases made by tests.speed.many_runs, runs-<n>.db; REPORT is the Markdown file to write. The server is
+FOLDER has databases made by tests.speed.many_runs, runs-<n>.db, and one with the bundles of contrib/, published.db;
+REPORT is the Markdown file to write. The server is
 that of `tmflow portal`. Server and browser share the processors: for comparable numbers, taskset -c 0,1.
 """
 
@@ -28,8 +29,9 @@ from playwright.sync_api import Browser
 from tests.portal.chromium import chromium, settled
 from tests.portal.serving import free_port, wait_until_healthy
 from tests.portal.session import Session
-from tests.speed.browser_visits import Opened, click, open_page, visitor
+from tests.speed.browser_visits import Opened, click, fetch, open_page, visitor
 from tests.speed.relay import counted
+from tests.speed.site_speed import SiteMeasured, measure_site
 from tests.speed.visits import Visit, visits
 from tests.support import command_line
 from tmflow.base.clock import utc_now
@@ -44,6 +46,7 @@ REPEATS = 3
 CROWD = 20
 COLD = ("overview", "a figure", "explore", "claims")  # pages that a first visitor may come to; each needs a new server
 LINE = 120  # characters of the report
+PUBLISHED = "published.db"  # the bundles of contrib/
 # The pages of the menu by the name of the visit that opens them.
 MENU = {
     "figures": "Figures", "explore": "Explore", "compare": "Compare", "claims": "Claims", "platforms": "Platforms",
@@ -163,7 +166,7 @@ def arrive(browser: Browser, address: str, files: Sequence[str]) -> list[float]:
 
     def come() -> float:
         start = time.perf_counter()
-        fetch(address, files)
+        fetch(http.client.HTTPConnection(urlsplit(address).netloc, timeout=120), files)
         fetched = time.perf_counter() - start
         return fetched + asyncio.run(first_chart(address))
 
@@ -171,18 +174,6 @@ def arrive(browser: Browser, address: str, files: Sequence[str]) -> list[float]:
         others = [pool.submit(come) for _ in range(CROWD - 1)]
         own = open_page(context, address).first_s
         return sorted([own, *(other.result() for other in others)])
-
-
-def fetch(address: str, files: Sequence[str]) -> None:
-    """Download files over one connection, compressed if the server offers it."""
-    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=120)
-    for path in files:
-        connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
-        with connection.getresponse() as response:
-            response.read()
-            if response.status != http.HTTPStatus.OK:
-                raise SystemExit(f"{path}: {response.status}")
-    connection.close()
 
 
 async def first_chart(address: str) -> float:
@@ -202,6 +193,7 @@ def report(folder: Path) -> Iterator[str]:
         version = browser.version
         for size in sorted(int(path.stem.removeprefix("runs-")) for path in folder.glob("runs-*.db")):
             yield from of_size(size, measure(browser, folder / f"runs-{size}.db"))
+        yield from of_site(measure_site(browser, folder / PUBLISHED, CROWD))
     meanwhile = MachineState(**machine_load.between(before, machine_load.sample()))
     load = f"{os.getloadavg()[2]:.0f}"
     yield f"Chromium {version}. Meanwhile {state(meanwhile)}; at the end its load average over 15 minutes was {load}."
@@ -255,12 +247,49 @@ def of_size(size: int, measured: Measured) -> Iterator[str]:
         yield f"| {' | '.join([name, *cells])} |"
     yield ""
     yield from parts(measured.pages["overview"])
-    quantile = measured.crowd[math.ceil(0.95 * CROWD) - 1]
     yield from wrap(
         f"{CROWD} visitors at the same time on a cold server, one of them in Chromium, the others without a browser "
-        f"but with all of its downloads: half had the overview's first chart or table in "
-        f"{statistics.median(measured.crowd):.1f} s, 95 % in {marked(quantile, targets.crowd_s, '.1f')} s (target: "
-        f"{targets.crowd_s:g} s). The server answers {measured.start_s:.1f} s after its start.",
+        f"but with all of its downloads: {crowd(measured.crowd, targets)}. The server answers "
+        f"{measured.start_s:.1f} s after its start.",
+        LINE,
+    )
+    yield ""
+
+
+def crowd(times: Sequence[float], targets: Targets) -> str:
+    """When concurrent visitors had the first chart or table of the overview."""
+    late = marked(times[math.ceil(0.95 * CROWD) - 1], targets.crowd_s)
+    return (
+        f"half had the overview's first chart or table in {statistics.median(times):.2f} s, 95 % in {late} s "
+        f"(target: {targets.crowd_s:g} s)"
+    )
+
+
+def of_site(site: SiteMeasured) -> Iterator[str]:
+    """The table for the published site."""
+    targets = Targets()
+    yield "## The published site"
+    yield ""
+    yield from wrap(
+        f"`tmflow publish` with the {site.n_runs:,} runs of contrib/, behind nginx as in `portal/hosting/nginx.conf`; "
+        f"medians of {len(site.pages['overview'].new)} visits each. There is no cold server: nginx only sends files.",
+        LINE,
+    )
+    yield ""
+    yield "| page | again | first visit | requests | MB |"
+    yield "|---|--:|--:|--:|--:|"
+    for name, page in site.pages.items():
+        cells = [
+            marked(statistics.median(one.first_s for one in page.again), targets.warm_s),
+            marked(statistics.median(one.first_s for one in page.new), targets.warm_s),
+            marked(len(page.new[0].paths), targets.n_requests, ".0f"),
+            marked(page.new[0].n_bytes / 1e6, targets.n_bytes / 1e6),
+        ]
+        yield f"| {' | '.join([name, *cells])} |"
+    yield ""
+    yield from wrap(
+        f"{CROWD} visitors of the site at the same time: {crowd(site.crowd, targets)}. It was published in "
+        f"{site.publish_s:.0f} s and has {site.n_bytes / 1e6:.0f} MB.",
         LINE,
     )
     yield ""

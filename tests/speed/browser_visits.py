@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import http.client
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ WATCH = """
 (() => {
   const elements = "main :is([data-testid=stVegaLiteChart], [data-testid=stDataFrame])";
   const charts = `${elements} :is(canvas, svg), main table, main img`;
-  const texts = "main :is([data-testid=stMarkdown], [data-testid=stAlert])";
+  const texts = "main :is([data-testid=stMarkdown], [data-testid=stAlert]), main p";
   const watch = window.tmflowWatch = {start: 0, first: null, text: null, left: null};
   const title = () => document.querySelector("main h1")?.textContent;
   const has = selector => [...document.querySelectorAll(selector)].some(node => !node.closest("[data-stale=true]"));
@@ -60,12 +61,23 @@ class Opened(NamedTuple):
     loaded: Loaded
 
 
+class Received(NamedTuple):
+    """A page of plain files as a visitor saw it, and what the server sent for it."""
+
+    first_s: float
+    """Until the first chart or table, or, on a page without one, until its title and text."""
+    paths: tuple[str, ...]
+    """Of the files that the browser's cache did not have."""
+    n_bytes: int
+
+
 class Traffic:
     """Listens to the network of a page, as Chromium reports it."""
 
     def __init__(self, page: Page) -> None:
         self.paths: dict[str, str] = {}
         self.ended: dict[str, float] = {}
+        self.n_bytes = 0
         self.messages: list[float] = []
         self.connected: list[float] = []
         self.start: float | None = None
@@ -85,6 +97,11 @@ class Traffic:
     def _received(self, event: dict[str, Any]) -> None:
         if event["requestId"] in self.paths and event["encodedDataLength"] > 0:  # 0: from the browser's cache
             self.ended[event["requestId"]] = event["timestamp"]
+            self.n_bytes += int(event["encodedDataLength"])
+
+    def received(self) -> tuple[str, ...]:
+        """The paths of what the server sent so far."""
+        return tuple(self.paths[request] for request in self.ended)
 
     def loaded(self) -> Loaded:
         """All of it so far."""
@@ -94,7 +111,7 @@ class Traffic:
         before = [ended for ended in self.ended.values() if ended <= connected]
         return Loaded(
             len(self.ended) + len(self.connected),
-            tuple(self.paths[request] for request in self.ended),
+            self.received(),
             max(before, default=connected) - self.start,
             self.messages[0] - self.start,
             self.messages[-1] - self.start,
@@ -104,7 +121,7 @@ class Traffic:
 @contextmanager
 def visitor(browser: Browser) -> Iterator[BrowserContext]:
     """Somebody who has not been here: an empty cache."""
-    context = browser.new_context(viewport=SIZES["desktop"])
+    context = browser.new_context(viewport=SIZES["desktop"], ignore_https_errors=True)
     context.set_default_timeout(PATIENCE_MS)
     context.add_init_script(WATCH)
     try:
@@ -118,21 +135,43 @@ def open_page(context: BrowserContext, address: str) -> Opened:
     page = context.new_page()
     traffic = Traffic(page)
     page.goto(address, wait_until="commit", timeout=PATIENCE_MS)
-    first_s, has_chart = _first(page)
+    first_s, has_chart = _first(page, settled)
     loaded = traffic.loaded()
     page.close()
     return Opened(first_s, has_chart, loaded)
+
+
+def open_file(context: BrowserContext, address: str) -> Received:
+    """Open a page that consists of plain files in a new tab, and close it when nothing more is loaded."""
+    page = context.new_page()
+    traffic = Traffic(page)
+    page.goto(address, wait_until="commit", timeout=PATIENCE_MS)
+    first_s, _ = _first(page, lambda page: page.wait_for_load_state("networkidle"))
+    page.close()
+    return Received(first_s, traffic.received(), traffic.n_bytes)
+
+
+def fetch(connection: http.client.HTTPConnection, paths: Sequence[str]) -> None:
+    """Download files over one connection, compressed if the server offers it."""
+    for path in paths:
+        connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
+        with connection.getresponse() as response:
+            response.read()
+            if response.status != http.HTTPStatus.OK:
+                raise SystemExit(f"{path}: {response.status}")
+    connection.close()
 
 
 def click(page: Page, title: str) -> float:
     """Seconds from a click on a page of the menu to its first chart or table, or its text."""
     page.get_by_test_id("stTopNavLink").filter(has_text=title).click()
     page.wait_for_function("title => document.title.startsWith(title)", arg=title)
-    return _first(page)[0]
+    return _first(page, settled)[0]
 
 
-def _first(page: Page) -> tuple[float, bool]:
+def _first(page: Page, complete: Callable[[Page], None]) -> tuple[float, bool]:
+    """Seconds until the first chart or table of the complete page, or until its text; whether it was one of these."""
     page.wait_for_function("() => (window.tmflowWatch?.first ?? window.tmflowWatch?.text ?? null) !== null")
-    settled(page)
+    complete(page)
     first, text = page.evaluate("() => [window.tmflowWatch.first, window.tmflowWatch.text]")
     return (text if first is None else first) / 1e3, first is not None

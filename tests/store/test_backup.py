@@ -69,7 +69,8 @@ def state(path: Path) -> State:
         tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
         hashes = {}
         for (name,) in tables.fetchall():
-            columns = ", ".join(sorted(row[1] for row in db.execute(f"PRAGMA table_info({name})")))
+            names = sorted(row[1] for row in db.execute(f"PRAGMA table_info({name})"))
+            columns = ", ".join(f'"{column}"' for column in names)
             rows = db.execute(f"SELECT {columns} FROM {name} ORDER BY {columns}")
             hashes[name] = hashlib.sha256(f"{columns}{rows.fetchall()}".encode()).hexdigest()
     return revision, hashes

@@ -13,7 +13,7 @@ from sqlalchemy import URL, Engine
 
 from tests.store.schemas import contents
 from tests.support.sample_bundles import PROBE, consistent, sample_bundle
-from tests.support.sample_runs import EMULATED, PLATFORM, sample_runs
+from tests.support.sample_runs import CLUSTER, EMULATED, PLATFORM, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.contributions.importer import InvalidBundle, contributions, import_bundle, restore, withdraw
 from tmflow.runfile import record
@@ -139,6 +139,7 @@ def test_a_withdrawn_contribution_is_as_if_it_had_never_been(url: URL, tmp_path:
     theirs = [
         *sample_runs(rounds=1, campaign="campaign-2", day=9, batch=50),  # a later definition on our platform
         *sample_runs(("fig_4_4",), campaign="campaign-3", day=3),
+        *sample_runs(("dist",), ("lock",), (2,), 1, campaign="campaign-5", day=4, **CLUSTER),
     ]
     in_a_round_of_theirs = sample_runs(
         rounds=1, campaign="campaign-2", day=9, batch=50, strategies=("nolock",), disturbed_rounds=(1,)

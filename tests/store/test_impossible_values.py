@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from sqlalchemy import Engine
 
 from tests.support.sample_bundles import sample_bundle
-from tests.support.sample_runs import FULL, SOFTWARE_TM, sample_runs
+from tests.support.sample_runs import CLUSTER, FULL, SOFTWARE_TM, sample_runs
 from tmflow.analysis import summaries
 from tmflow.base.errors import BadInput
 from tmflow.contributions.importer import import_bundle
@@ -79,6 +80,23 @@ def test_what_lies_beyond_the_steps_of_a_run(database: Path) -> None:
     assert queries.staleness(source)["staleness"].max() == 1000  # its steps
     assert set(queries.curves(source)["iteration"]) == {750}
     summaries.staleness(queries.runs(source), queries.staleness(source))
+
+
+def test_phases_without_end_are_left_out(tmp_path: Path) -> None:
+    runs = sample_runs(strategies=("lock",), threads=(2,), rounds=1, **CLUSTER)
+    import_bundle(sqlite_url(tmp_path / "study.db"), sample_bundle(tmp_path, runs))
+    source = with_change(tmp_path / "study.db", "UPDATE phase SET seconds = 9e999 WHERE phase = 'send'")
+    assert "send" not in set(queries.phases(source)["phase"])
+    assert len(queries.phases(source)) == 5
+
+
+def test_too_many_bytes_are_not_known(tmp_path: Path) -> None:
+    runs = sample_runs(strategies=("lock",), threads=(2,), rounds=1, **CLUSTER)
+    import_bundle(sqlite_url(tmp_path / "study.db"), sample_bundle(tmp_path, runs))
+    source = with_change(tmp_path / "study.db", f"UPDATE phase SET bytes = {MOST} WHERE phase = 'send'")
+    bytes_of = queries.phases(source).set_index("phase")["bytes"]
+    assert math.isnan(bytes_of["send"])
+    assert bytes_of["receive"] > 0
 
 
 def test_times_of_locks_without_end_are_not_known(database: Path) -> None:

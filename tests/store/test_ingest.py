@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import URL, func, select
 
-from tests.support.sample_runs import EMULATED, PLATFORM, SOFTWARE_TM, backend, sample_runs
+from tests.support.sample_runs import CLUSTER, EMULATED, PLATFORM, SOFTWARE_TM, backend, sample_runs
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record
@@ -80,6 +80,17 @@ def test_emulated_and_software_transactions_come_back_as_they_were(url: URL, wri
     assert count(url, models.Backend) == 2
     assert {run.evidence for run in runs} == {"emulated", "measured"}
     assert {c.attempts for run in runs if run.spec.strategy == "tle" for c in run.counters} == {None}
+
+
+def test_the_processes_and_phases_of_a_cluster_come_back_as_they_were(url: URL, write: Write) -> None:
+    (run,) = sample_runs(strategies=("lock",), threads=(2,), rounds=1, **CLUSTER)
+    killed = run.processes[-1].model_copy(update={"exit": -9, "loop_s": None, "host": "host-b"})
+    run = run.model_copy(update={"processes": [*run.processes[:-1], killed]})
+    ingest(url, [write([run])])
+    whole = run_detail.run(engine.open_reader(url), run.uid)
+    assert whole.pop("stored")["content_sha256"] == run.content_sha256
+    assert Run.model_validate(whole) == run
+    assert (count(url, models.Process), count(url, models.Phase)) == (4, 12)
 
 
 def test_what_runs_share_is_stored_once(url: URL, write: Write) -> None:

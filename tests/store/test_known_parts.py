@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.changed_json import REMOVED, TWICE, Place, paths, spelled
-from tests.support.sample_runs import EMULATED, FULL, FUSED, sample_runs
+from tests.support.sample_runs import CLUSTER, EMULATED, FULL, FUSED, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record
 from tmflow.runfile.reader import ORIGIN, SPEC, Reader
@@ -21,6 +21,7 @@ from tmflow.store.rows import read_line
 RUNS = [
     *sample_runs(strategies=("stm", EMULATED), threads=(2,), rounds=1, disturbed_rounds=(1,)),
     *sample_runs(strategies=(FUSED, "block_stm", "htm"), threads=(2,), rounds=1, unsupported=("htm",), **FULL),
+    *sample_runs(strategies=("lock",), threads=(2,), rounds=1, **CLUSTER),
 ]
 NUMBERS = ("0", "1", "-1", "-0", "1.0", "1e0", "-0.0", "0.5", "1e-5", "1e16", "1e400", "9223372036854775807",
            "9223372036854775808", "12345678901234567890123", "9007199254740993", "01", "1.", ".5", "NaN")  # fmt: skip

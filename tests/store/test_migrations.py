@@ -13,10 +13,11 @@ from sqlalchemy.exc import IntegrityError
 
 from tests.store.schemas import contents, definitions, downgrade
 from tests.support.forged import contribute, forged_runs, local_runs, store
-from tests.support.sample_runs import EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs
+from tests.support.sample_runs import CLUSTER, EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.contributions.importer import contributions, withdraw
 from tmflow.runfile import record
+from tmflow.runfile.record import TRAFFIC
 from tmflow.spec.strategies import PARAMETERS
 from tmflow.store import engine, schema
 from tmflow.store.ingest import ingest
@@ -81,11 +82,14 @@ TALLY = "round_tally"  # the sixth
 LATER = "later_factors_json"  # of a spec, by the eleventh
 CONTENTION = ("failed_publications", "taken_blocks")  # the ninth
 REPEAT = "repeat"  # of a run, by the twelfth
+OF_CLUSTER = ("process", "phase")  # the fourteenth
 
 
 def of_the_seventh(tables: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
     """Except for the changes of later revisions."""
-    kept = {name: rows for name, rows in tables.items() if name not in ("contribution", "probe", *CONTENTION)}
+    kept = {
+        name: rows for name, rows in tables.items() if name not in ("contribution", "probe", *CONTENTION, *OF_CLUSTER)
+    }
     named = ("run", TALLY) if TALLY in tables else ("run",)
     changed = {name: without(tables[name], "contribution_id", REPEAT) for name in named}
     experiment = without(tables["experiment"], "last_run_at_utc")
@@ -273,6 +277,7 @@ def test_no_run_is_left_without_its_spec(url: URL, tmp_path: Path) -> None:
         ({"strategy": "lock", "layout": "joined"}, "0003", "revision 0003 cannot hold"),
         ({"strategy": "lock", "measures": "full"}, "0003", "revision 0008 cannot hold the failed publications"),
         ({"strategy": "lock", "driver": "native"}, "0003", "revision 0003 cannot hold"),
+        ({"strategy": "lock", **CLUSTER}, "0014", "revision 0014 cannot hold what the steps of clusters here transfer"),
         ({"strategy": "lock", "model": "mnist_mlp", "hidden": 8, "activation": "relu"}, "0003", "revision 0003 cannot"),
     ],
     ids=str,
@@ -325,10 +330,36 @@ def test_the_thirteenth_revision_keeps_runs_with_their_details(url: URL, tmp_pat
     before, made = contents(url), definitions(url)
     assert all(before[name] for name in ("counters", "thread_abort", "run_abort", "curve_point", *FOUND))
     downgrade(url, "0012")
-    assert contents(url) == before | {"run": without(before["run"], REPEAT)}
+    kept = {name: rows for name, rows in before.items() if name not in OF_CLUSTER}
+    assert contents(url) == kept | {"run": without(before["run"], REPEAT)}
     assert schema.upgrade(url)[:2] == ("0012", head())
     assert (contents(url), definitions(url)) == (before, made)
     assert {row[REPEAT] for row in before["run"]} == {1}
+    assert schema.check(url).ok
+
+
+def test_the_fourteenth_revision_keeps_what_the_thirteenth_held(url: URL, tmp_path: Path) -> None:
+    store(url, tmp_path, local_runs())
+    before, made = contents(url), definitions(url)
+    downgrade(url, "0013")
+    assert contents(url) == {name: rows for name, rows in before.items() if name not in OF_CLUSTER}
+    assert schema.upgrade(url)[:2] == ("0013", head())
+    assert (contents(url), definitions(url)) == (before, made)
+    assert schema.check(url).ok
+
+
+def test_the_fifteenth_revision_keeps_the_phases_of_the_fourteenth(url: URL, tmp_path: Path) -> None:
+    """Runs of an earlier version have phases without traffic; for the thirteenth revision they are too much."""
+    (run,) = sample_runs(strategies=("lock",), threads=(2,), rounds=1, **CLUSTER)
+    phases = [phase.model_copy(update=dict.fromkeys(TRAFFIC)) for phase in run.phases]
+    store(url, tmp_path, [run.model_copy(update={"phases": phases})])
+    before, made = contents(url), definitions(url)
+    downgrade(url, "0014")
+    assert contents(url) == before | {"phase": without(before["phase"], *TRAFFIC)}
+    with pytest.raises(BadInput, match="revision 0013 cannot hold the processes of clusters"):
+        downgrade(url, "0013")
+    assert schema.upgrade(url)[:2] == ("0014", head())
+    assert (contents(url), definitions(url)) == (before, made)
     assert schema.check(url).ok
 
 

@@ -10,7 +10,17 @@ import pandas as pd
 import pytest
 from sqlalchemy import URL, Engine
 
-from tests.support.sample_runs import EMULATED, FULL, FUSED, SOFTWARE, SOFTWARE_TM, sample_runs
+from tests.support.sample_runs import (
+    CLUSTER,
+    EMULATED,
+    FULL,
+    FUSED,
+    PHASES,
+    SOFTWARE,
+    SOFTWARE_TM,
+    TRAFFIC,
+    sample_runs,
+)
 from tmflow.base.errors import BadInput
 from tmflow.runfile import record
 from tmflow.runfile.record import Counters, MachineState, Run
@@ -27,6 +37,8 @@ TABLES: dict[str, Callable[[Engine], pd.DataFrame]] = {
     "variable_transactions": queries.variable_transactions,
     "full_measures": queries.full_measures,
     "aborts": queries.aborts,
+    "phases": queries.phases,
+    "processes": queries.processes,
     "counts": queries.counts,
     "rounds": queries.rounds,
 }
@@ -51,7 +63,8 @@ def test_types_do_not_depend_on_rows(url: URL, store: Callable[..., Engine]) -> 
     empty = {name: query(engine.open_reader(url)) for name, query in TABLES.items()}
     assert all(table.empty for table in empty.values())
     runs = sample_runs(strategies=("stm", "tf_lock"), unsupported=("htm",), disturbed_rounds=(2,))
-    reader = store(runs, sample_runs(("beyond",), strategies=("lock",), campaign="campaign-2", **FULL))
+    cluster = sample_runs(("dist",), strategies=("lock",), campaign="campaign-3", **CLUSTER)
+    reader = store(runs, sample_runs(("beyond",), strategies=("lock",), campaign="campaign-2", **FULL), cluster)
     full = {name: query(reader) for name, query in TABLES.items()}
     assert not any(table.empty for table in full.values())
     for name in TABLES:
@@ -99,6 +112,26 @@ def test_full_measures_are_shares_and_absent_is_not_0(store: Callable[..., Engin
         assert run.loop_s
         assert row["lock_waited_fraction"] == pytest.approx(2 * 0.001 * others / run.loop_s)
         assert row["lock_held_fraction"] == pytest.approx(2 * 0.002 / run.loop_s)
+
+
+def test_the_phases_of_a_run_are_means_over_its_workers(store: Callable[..., Engine]) -> None:
+    (cluster,) = sample_runs(strategies=("lock",), threads=(2,), rounds=1, **CLUSTER)
+    (plain,) = sample_runs(("plain",), strategies=("lock",), threads=(2,), rounds=1, campaign="2")
+    table = queries.phases(store([cluster, plain]))
+    assert set(table["uid"]) == {cluster.uid}
+    means = dict(table[["phase", "phase_us"]].itertuples(index=False))
+    assert means == pytest.approx({phase: 1.05e6 * seconds for phase, seconds in PHASES.items()})
+    traffic = table.dropna().set_index("phase")[["transfers", "bytes"]].to_dict("index")
+    assert traffic == TRAFFIC
+
+
+def test_the_speed_of_the_others_is_that_of_all_workers_but_the_last(store: Callable[..., Engine]) -> None:
+    single, several = sample_runs(strategies=("lock",), threads=(1, 4), rounds=1, **CLUSTER)
+    table = queries.processes(store([single, several]))
+    assert list(table["uid"]) == [several.uid]  # a single worker is the last
+    others = [process for process in several.processes if process.role == "worker" and process.index < 3]
+    steps, seconds = sum(one.steps or 0 for one in others), sum(one.loop_s or 0 for one in others)
+    assert table["others_per_s"].tolist() == pytest.approx([steps / seconds])
 
 
 def test_an_emulated_run_shows_no_share_of_time(store: Callable[..., Engine]) -> None:

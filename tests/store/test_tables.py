@@ -21,14 +21,16 @@ from tmflow.runfile.record import (
     EnvironmentFacts,
     Lost,
     MachineState,
+    Phase,
     PlatformFacts,
+    Process,
     Reads,
     Retries,
     Run,
     Software,
     Staleness,
 )
-from tmflow.spec.factors import SESSION_FACTORS, VALUES_BEFORE
+from tmflow.spec.factors import DRIVER_FACTORS, VALUES_BEFORE
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import engine, models, schema
 
@@ -105,6 +107,8 @@ VALID: dict[type[models.Base], dict[str, Any]] = {
     models.VariableRead: {"run_id": 1, "worker": 0, "variable": "W", "reads": 1, "torn": 0},
     models.LostUpdate: {"run_id": 1, "variable": "W", "expected": 1, "lost": 0},
     models.FusedUpdate: {"run_id": 1, "variable": "W"},
+    models.Process: {"run_id": 1, "role": "worker", "index": 0, "host": "host-a", "steps": 1, "loop_s": 0.1, "exit": 0},
+    models.Phase: {"run_id": 1, "worker": 0, "phase": "compute", "samples": 1, "seconds": 0.1},
     models.AbortReason: {"id": 1, "mechanism": "rtm", "raw_code": "0x6", "family": "conflict"},
     models.ThreadAbort: {"run_id": 1, "worker": 0, "variable": "W", "reason_id": 1, "n": 1},
     models.RunAbort: {"run_id": 1, "reason_id": 1, "n": 1},
@@ -118,6 +122,7 @@ VALID: dict[type[models.Base], dict[str, Any]] = {
 FAILED = {"status": "failed", "reason": "it failed", "loop_s": None, "final_accuracy": None}
 PUBLISHED = {"evidence": "published", "time_domain": "reported", "reference_id": 1, "environment_id": None}
 
+SESSION_FACTORS = DRIVER_FACTORS["session"]
 NATIVE = {"driver": "native", **dict.fromkeys(SESSION_FACTORS)}
 
 # Each: the table, the change of its valid row, and the CHECK that must refuse it.
@@ -130,8 +135,8 @@ VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
         for name in ("subscription", "tunables", "design", "manager", "instrumentation", "method", "promise")
     ),
     *((models.Spec, {name: "other"}, f"{name}_valid") for name in ("activation", "reading", "layout", "measures")),
-    *((models.Spec, {name: None}, f"{name}_of_session") for name in SESSION_FACTORS),
-    *((models.Spec, NATIVE | {name: value}, f"{name}_of_session") for name, value in SESSION_FACTORS.items()),
+    *((models.Spec, {name: None}, f"{name}_of_session") for name in DRIVER_FACTORS["session"]),
+    *((models.Spec, NATIVE | {name: value}, f"{name}_of_session") for name, value in DRIVER_FACTORS["session"].items()),
     *((models.Spec, {name: "O2"}, f"{name}_valid") for name in ("kernel", "optimisation")),
     (models.Spec, {"library": ""}, "library_not_empty"),
     (models.Spec, {"provider": "emulated"}, "profile_of_emulated"),
@@ -197,6 +202,12 @@ VIOLATIONS: list[tuple[type[models.Base], dict[str, Any], str]] = [
     (models.VariableRead, {"torn": 2}, "torn_are_reads"),
     (models.LostUpdate, {"lost": -1}, "lost_not_negative"),
     (models.LostUpdate, {"lost": 2}, "lost_were_made"),
+    (models.Process, {"role": "chief"}, "role_valid"),
+    *((models.Process, {name: -1}, f"{name}_not_negative") for name in ("index", "steps", "loop_s", "cpu_s")),
+    *((models.Process, {"exit": code}, "exit_range") for code in (-65, 256)),
+    (models.Phase, {"phase": "sleep"}, "phase_valid"),
+    (models.Phase, {"samples": 0}, "samples_positive"),
+    *((models.Phase, {name: -1}, f"{name}_not_negative") for name in ("worker", "seconds", "transfers", "bytes")),
     *((models.Staleness, {name: -1}, f"{name}_not_negative") for name in ("worker", "staleness", "steps")),
     (models.AbortReason, {"family": "bad luck"}, "family_valid"),
     *((models.ThreadAbort, {name: -1}, f"{name}_not_negative") for name in ("worker", "n")),
@@ -257,7 +268,7 @@ def connection(url: URL) -> Iterator[Connection]:
 
 def change(connection: Connection, model: type[models.Base], values: dict[str, Any]) -> str | None:
     """Change the one row of a table and undo it; return the error of the database, or None."""
-    setting = ", ".join(f"{name} = :{name}" for name in values)
+    setting = ", ".join(f'"{name}" = :{name}' for name in values)  # index is a word of SQL
     try:
         with connection.begin_nested() as savepoint:
             connection.execute(text(f"UPDATE {model.__tablename__} SET {setting}"), values)
@@ -330,7 +341,7 @@ def test_details_go_with_their_run(connection: Connection) -> None:
     connection.execute(delete(models.Run))
     details = (
         *(models.CurvePoint, models.Counters, models.Staleness, models.ThreadAbort, models.RunAbort),
-        *(models.Retries, models.VariableRead, models.LostUpdate, models.FusedUpdate),
+        *(models.Retries, models.VariableRead, models.LostUpdate, models.FusedUpdate, models.Process, models.Phase),
     )
     assert [connection.scalar(select(func.count()).select_from(model)) for model in details] == [0] * len(details)
 
@@ -357,6 +368,8 @@ def test_each_factor_has_a_column_or_had_a_value_before_it_was_one() -> None:
         (models.Retries, Retries, set()),
         (models.VariableRead, Reads, set()),
         (models.LostUpdate, Lost, set()),
+        (models.Process, Process, set()),
+        (models.Phase, Phase, set()),
         (models.Run, MachineState, set()),
         (
             models.Run,
@@ -375,6 +388,8 @@ def test_each_factor_has_a_column_or_had_a_value_before_it_was_one() -> None:
                 "taken_blocks",
                 "reads",
                 "lost",
+                "processes",
+                "phases",
                 "fused",
             },
         ),

@@ -13,7 +13,7 @@ from functools import singledispatch
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 
 from tests.support.sample_runs import ENVIRONMENT, PLATFORM, SOFTWARE, backend
 from tmflow.base.canonical_json import sha256_of
@@ -22,9 +22,10 @@ from tmflow.claims.origins import Judged, judge
 from tmflow.claims.predicates import Predicate
 from tmflow.claims.schema import Check, Claim, Claims, load_claims
 from tmflow.claims.tables import Tables
-from tmflow.runfile.record import Abort, CampaignRef, Counters, ExperimentRef, Run
+from tmflow.runfile.record import Abort, CampaignRef, Counters, ExperimentRef, Process, Run
 from tmflow.spec.strategies import parameters_of
 from tmflow.spec.trial import TrialSpec
+from tmflow.store import factor_columns, models
 
 World = Literal["holds", "fails", "borderline"]
 Change = Callable[[pd.DataFrame], pd.DataFrame]
@@ -32,6 +33,7 @@ CLAIMS = load_claims()
 SPEED, COMMITS = "softmax-same-speed", "softmax-few-commits"  # two claims of fig-4.1 that many tests use
 THREADS = (1, 2, 15, 16, 26, 34, 48, 55, 64)
 ROUNDS = 6
+REPEATS = {False: 1, True: 2}  # of an experiment, by whether a claim is about the spread of its repeats
 MACHINES: dict[str, dict[str, Any]] = {
     "rtm": {"cpu_model": "a machine like the study's", "threads_logical": 64, "tm_capability": "rtm"},
     "power": {"cpu_model": "a POWER8", "isa": "ppc64le", "threads_logical": 80, "tm_capability": "htm"},
@@ -68,12 +70,14 @@ def world_runs(claims: Claims, rounds: int = ROUNDS) -> list[Run]:
         for name in check.predicate.of
         for kind in {"measured", "emulated"} & set(claim.evidence)
         for threads in THREADS
-        for spec in [_spec({**check.where, **claims.configurations[name]}, kind, hardware, threads)]
+        if threads > claims.configurations[name].get("backup_workers", 0)
+        for spec in [_spec(check, claims.configurations[name], kind, hardware, threads)]
     }
     return [
-        _run(experiment, hardware, spec, number)
+        _run(experiment, hardware, spec, number, repeat)
         for (experiment, hardware, _), spec in specs.items()
         for number in range(1, rounds + 1)
+        for repeat in range(1, 1 + REPEATS[experiment == "dist-variance"])
     ]
 
 
@@ -81,8 +85,17 @@ def _hardware(check: Check) -> str:
     return "power" if check.experiment == "fig-4.7" else "rtm"
 
 
-def _spec(factors: dict[str, Any], kind: str, hardware: str, threads: int) -> TrialSpec:
+def _factors(check: Check, configuration: Mapping[str, Any], threads: int) -> dict[str, Any]:
+    """The factors by which a check chooses the runs of a configuration with so many workers."""
+    own = {} if check.steps_per_worker is None else {"iterations": check.steps_per_worker * threads}
+    return {**check.where, **configuration, **own}
+
+
+def _spec(check: Check, configuration: Mapping[str, Any], kind: str, hardware: str, threads: int) -> TrialSpec:
+    factors = _factors(check, configuration, threads)
     study: dict[str, Any] = {"model": "mnist_softmax", "dataset": "mnist", "batch": 1, "iterations": 10_000}
+    if factors.get("driver") == "cluster":
+        study["iterations"] = math.lcm(*THREADS)  # so that mode sync can split them
     if factors["strategy"] == "lock":
         study["measures"] = "full"
     if factors.get("model") == "mnist_deep":
@@ -94,13 +107,14 @@ def _spec(factors: dict[str, Any], kind: str, hardware: str, threads: int) -> Tr
     return TrialSpec.model_validate(study | {"learning_rate": 0.5, "threads": threads} | own | factors)
 
 
-def _run(experiment: str, hardware: str, spec: TrialSpec, number: int) -> Run:
+def _run(experiment: str, hardware: str, spec: TrialSpec, number: int, repeat: int) -> Run:
     counted, timed = spec.strategy == "htm", spec.measures == "full"
     return Run(
-        uid=f"{experiment}-{spec.sha256}-{number}",
+        uid=f"{experiment}-{spec.sha256}-{number}-{repeat}",
         campaign=CampaignRef(uid=f"campaign-{hardware}", created_at_utc="2026-01-01T00:00:00.000Z"),
         experiment=ExperimentRef(name=experiment, scale="full", definition_sha256=sha256_of({}), definition={}),
         round=number,
+        repeat=repeat,
         ordinal=0,
         order_seed=number,
         trial_seed=number - 1,
@@ -128,6 +142,10 @@ def _run(experiment: str, hardware: str, spec: TrialSpec, number: int) -> Run:
         ]
         if counted or timed
         else [],
+        # The first worker stands for all but the last.
+        processes=[Process(role="worker", index=0, host="host 1", steps=spec.iterations // spec.threads, loop_s=1.0)]
+        if experiment == "dist-sync"
+        else [],
         aborts=[
             Abort.model_validate(
                 {"worker": 0, "variable": "W", "mechanism": "rtm", "raw_code": code, "family": family, "n": 0}
@@ -152,25 +170,32 @@ def set_world(connection: Connection, claims: Claims, claim: Claim, world: World
     for number, check in enumerate(claim.checks, start=1):
         its_world = world if number == len(claim.checks) else "holds"
         for setting in settings(check.predicate, its_world):
-            factors = {**check.where, **claims.configurations[setting.name]}
-            _set(connection, check, factors, setting)
+            if setting.threads > claims.configurations[setting.name].get("backup_workers", 0):
+                factors = _factors(check, claims.configurations[setting.name], setting.threads)
+                _set(connection, check, factors, setting)
 
 
 def _set(connection: Connection, check: Check, factors: dict[str, Any], setting: Setting) -> None:
     """Set all runs of a setting, of any evidence, to its values; the noise of the rounds cancels."""
-    chosen = " AND ".join(f"spec.{name} = :{name}" for name in [*factors, "threads"])
+    wanted = {**factors, "threads": setting.threads}
     rows = connection.execute(
-        text(
-            "SELECT run.id, round.number, spec.iterations FROM run JOIN spec ON spec.id = spec_id "
-            "JOIN round ON round.id = round_id JOIN experiment ON experiment.id = round.experiment_id "
-            f"WHERE experiment.name = :experiment AND {chosen}"
-        ),
-        {**factors, "threads": setting.threads, "experiment": check.experiment},
+        select(models.Run.id, models.Round.number, models.Spec.iterations, models.Run.repeat)
+        .select_from(models.Run)
+        .join(models.Spec, models.Spec.id == models.Run.spec_id)
+        .join(models.Round, models.Round.id == models.Run.round_id)
+        .join(models.Experiment, models.Experiment.id == models.Round.experiment_id)
+        .where(models.Experiment.name == check.experiment)
+        .where(*(factor_columns.factor(name) == value for name, value in wanted.items()))
     ).all()
     assert rows, f"no run of {setting.name} with {setting.threads} threads in {check.experiment}"
     values = [
-        {"run": run, "iterations": n, "value": setting.value + setting.noise * (1 if number % 2 else -1)}
-        for run, number, n in rows
+        {
+            "run": run,
+            "iterations": n,
+            "value": setting.value + setting.noise * (1 if number % 2 else -1),
+            "side": 1 if repeat % 2 else -1,
+        }
+        for run, number, n, repeat in rows
     ]
     for statement, parameters in _updates(check.predicate, values):
         connection.execute(text(statement), parameters)
@@ -183,8 +208,12 @@ def _updates(predicate: Predicate, values: list[dict[str, Any]]) -> Iterator[tup
     match measure.name:
         case "speed":
             yield "UPDATE run SET loop_s = :iterations / :value WHERE id = :run", values
+        case "speed_of_others":
+            yield "UPDATE process SET loop_s = steps / :value WHERE run_id = :run", values
         case "accuracy":
             yield "UPDATE run SET final_accuracy = :value WHERE id = :run", values
+        case "accuracy_spread":  # two trials, each at a side of a half
+            yield "UPDATE run SET final_accuracy = 0.5 + :side * :value / sqrt(2) WHERE id = :run", values
         case "commits":
             counted = f"commits = :part, fallbacks = {WHOLE} - :part"
             yield f"UPDATE counters SET {counted} WHERE run_id = :run", shares
@@ -239,9 +268,12 @@ def _(predicate: predicates.Order, world: World) -> list[Setting]:
 
 @settings.register
 def _(predicate: predicates.RatioWithin, world: World) -> list[Setting]:
-    assert predicate.high is not None  # of every claim so far
-    low = predicate.low or predicate.high / 1.5
-    ratio = {"holds": math.sqrt(low * predicate.high), "fails": 1.3 * predicate.high, "borderline": predicate.high}
+    if predicate.high is None:
+        assert predicate.low is not None, "one of the bounds is given"
+        ratio = {"holds": 1.3 * predicate.low, "fails": predicate.low / 1.3, "borderline": predicate.low}
+    else:
+        low = predicate.low or predicate.high / 1.5
+        ratio = {"holds": math.sqrt(low * predicate.high), "fails": 1.3 * predicate.high, "borderline": predicate.high}
     return _speeds(predicate, [ratio[world], *[1.0] * (len(predicate.of) - 1)], world)
 
 
@@ -253,6 +285,10 @@ def _(predicate: predicates.LargerGain, world: World) -> list[Setting]:
 
 def _shares(predicate: Predicate, world: World, threshold: float, inside: float) -> list[Setting]:
     """All shares at the threshold, between it and `inside`, or on the other side."""
+    if predicate.measure.is_spread:  # of the size of its threshold
+        away = {"holds": threshold, "fails": -threshold / 2, "borderline": 0.0}[world]
+        noise = {"holds": 0.02, "fails": 0.02, "borderline": 0.5}[world] * threshold
+        return [Setting(name, w, threshold + away, noise) for name in predicate.of for w in _of_workers(predicate)]
     away = {"holds": (inside - threshold) / 2, "fails": -(inside - threshold) / 4, "borderline": 0.0}[world]
     noise = {"holds": 0.002, "fails": 0.002, "borderline": 0.05}[world]
     return [Setting(name, w, threshold + away, noise) for name in predicate.of for w in _of_workers(predicate)]
@@ -269,6 +305,11 @@ def _(predicate: predicates.ShareBelow, world: World) -> list[Setting]:
 
 
 @settings.register
+def _(predicate: predicates.ShareWithin, world: World) -> list[Setting]:
+    return _shares(predicate, world, predicate.high, predicate.low)
+
+
+@settings.register
 def _(predicate: predicates.ShareDifference, world: World) -> list[Setting]:
     """The first curve differs from the others, which are at a half; it alone is noisy."""
     low = -0.2 if predicate.low is None else predicate.low
@@ -280,6 +321,24 @@ def _(predicate: predicates.ShareDifference, world: World) -> list[Setting]:
         Setting(name, w, 0.5 + first * (name == predicate.of[0]), noise * (name == predicate.of[0]))
         for name in predicate.of
         for w in _of_workers(predicate)
+    ]
+
+
+@settings.register
+def _(predicate: predicates.ShareRise, world: World) -> list[Setting]:
+    """Each further number of workers adds as much, so little that no share leaves the range from 0 to 1."""
+    low, high = predicate.low, predicate.high
+    assert low is not None  # of every claim so far
+    rise = {
+        "holds": (low + high) / 2 if high is not None else low + 0.01,
+        "fails": low - 0.02,
+        "borderline": low,
+    }[world]
+    noise = {"holds": 0.0005, "fails": 0.0005, "borderline": 0.05}[world]
+    return [
+        Setting(name, w, 0.5 + rise * place, noise * (place % 2))
+        for name in predicate.of
+        for place, w in enumerate(_of_workers(predicate))
     ]
 
 

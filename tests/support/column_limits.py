@@ -13,7 +13,7 @@ from sqlalchemy import Column, Table
 
 from tests.support.claim_worlds import CLAIMS, world_runs
 from tests.support.sample_bundles import PROBE, sample_bundle
-from tests.support.sample_runs import EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs, without_result
+from tests.support.sample_runs import CLUSTER, EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs, without_result
 from tmflow.contributions.importer import import_bundle
 from tmflow.runfile import record
 from tmflow.store import writer
@@ -85,6 +85,7 @@ def make_database(folder: Path) -> Path:
         *world_runs(claims),
         *sample_runs(("study",), variants, (1, 2), 2, campaign="study", unsupported=("htm",), disturbed_rounds=(2,)),
         *sample_runs(("full",), ("lock", "nolock", FUSED, "block_stm"), (1, 2), 2, campaign="full", **FULL),
+        *sample_runs(("dist",), ("lock",), (1, 2), 2, campaign="dist", **CLUSTER),
     ]
     sample = [without_result(run, "failed", "signal 11") if at % 41 == 40 else run for at, run in enumerate(sample)]
     record.write(folder / "runs.jsonl", sample)
@@ -132,9 +133,9 @@ def changed(database: Path, to: Path, changes: Iterable[Change]) -> list[Change]
 
 def _change(db: sqlite3.Connection, change: Change) -> int:
     table: Table = Base.metadata.tables[change.table]
-    key = ", ".join(column.name for column in table.primary_key)
+    key = ", ".join(f'"{column.name}"' for column in table.primary_key)  # index is a word of SQL
     (count,) = db.execute(f"SELECT count(*) FROM {change.table}").fetchone()
     row = f"SELECT {key} FROM {change.table} ORDER BY {key} LIMIT 1 OFFSET {change.place % count}"
     value = "CAST(? AS TEXT)" if isinstance(change.value, bytes) else "?"
-    statement = f"UPDATE {change.table} SET {change.column} = {value} WHERE ({key}) = ({row})"
+    statement = f'UPDATE {change.table} SET "{change.column}" = {value} WHERE ({key}) = ({row})'
     return db.execute(statement, [change.value]).rowcount

@@ -28,7 +28,7 @@ from tmflow.reports import html_report
 from tmflow.store import campaign_queries, engine, platform_queries, queries, run_detail
 from tmflow.store.run_filter import RESULTS, RunFilter
 
-EXPERIMENTS = ("study", "full")
+EXPERIMENTS = ("study", "full", "dist")
 LONGEST = 5000  # characters of a sentence, which may quote a text of the database
 
 
@@ -42,12 +42,12 @@ def read_claims(source: Engine) -> None:
 def read_figures(source: Engine) -> None:
     for name in EXPERIMENTS:
         records = queries.records(source, replace(RESULTS, experiments=[name], scales=["full"]))
-        for kind, summarise in explore.MEASURES.items():
-            summary = summarise(records)
-            if kind in DRAWINGS:
-                for _, figure in figures.figures_of(kind, summary, "0", name):
-                    json.dumps(figure.drawn, allow_nan=False)
-                list(figures.gaps_of(kind, summary))
+        explore.MEASURES["raw_causes"](records)
+        for kind, drawing in DRAWINGS.items():
+            summary = drawing.summarise(records)
+            for _, figure in figures.figures_of(kind, summary, "0", name):
+                json.dumps(figure.drawn, allow_nan=False)
+            list(figures.gaps_of(kind, summary))
         html_report.experiment_table(records.runs)
 
 

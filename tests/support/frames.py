@@ -82,6 +82,7 @@ DETAILS = {
     "aborts": ["uid", "mechanism", "family", "raw_code", "n"],
     "full": ["uid", "lost_fraction", "torn_fraction"],
     "variables": ["uid", "variable", "updates", "commits", "fallbacks"],
+    "phases": ["uid", "phase", "phase_us", "transfers", "bytes"],
 }
 
 

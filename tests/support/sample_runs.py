@@ -23,6 +23,8 @@ from tmflow.runfile.record import (
     FailedPublications,
     Lost,
     MachineState,
+    Phase,
+    Process,
     Reads,
     Retries,
     Run,
@@ -88,6 +90,10 @@ SPEC: dict[str, Any] = {
     "learning_rate": 0.5,
     "curve_points": 3,
 }
+# Mean seconds of the phases of a worker's step.
+PHASES = {"apply": 4e-5, "compute": 1e-3, "other": 1e-4, "queue": 2e-5, "receive": 3e-4, "send": 5e-4}
+TRAFFIC = {"receive": {"transfers": 4, "bytes": 31408}, "send": {"transfers": 2, "bytes": 31400}}  # of a step
+TRACED = 20  # steps of each worker
 # For each strategy and family of aborts: a raw code, and the number of aborts for each other worker.
 ABORTS = {
     "htm": {"conflict": ("0x00000006", 2), "capacity": ("0x00000008", 1)},
@@ -103,6 +109,7 @@ EMULATED = {"strategy": "htm", **parameters_of("htm"), "provider": "emulated", "
 SOFTWARE_TM = {"strategy": "stm", **parameters_of("stm")}
 FUSED = {"strategy": "striped", **parameters_of("striped"), "kernel": "fused"}
 FULL: dict[str, Any] = {"driver": "native", "measures": "full"}  # factors of runs with every measure
+CLUSTER: dict[str, Any] = {"driver": "cluster", "servers": 2}  # factors of runs with processes and phases
 EMULATOR = {"name": "intel-tsx-study", "l1d_bytes": 32 * 1024, "l1d_ways": 8, "line_bytes": 64}
 
 
@@ -236,6 +243,7 @@ def _result(spec: TrialSpec, identity: str, disturbed: bool) -> dict[str, Any]:
             for behind in range(spec.threads)
         ],
         **(_full_measures(spec) if spec.measures == "full" else {}),
+        **(_cluster(spec, loop_s) if spec.driver == "cluster" else {}),
     }
 
 
@@ -264,6 +272,30 @@ def _full_measures(spec: TrialSpec) -> dict[str, Any]:
             for variable in VARIABLES
         ],
     }
+
+
+def _cluster(spec: TrialSpec, loop_s: float) -> dict[str, Any]:
+    """The processes and the phases; each worker is a little slower than the one before it."""
+    return {
+        "processes": [
+            *[Process(role="server", index=index, host="host-a", cpu_s=0.5) for index in range(spec.servers or 0)],
+            *[
+                Process(
+                    role="worker", index=index, host="host-a", steps=spec.iterations // spec.threads,
+                    loop_s=loop_s * (1 - 0.01 * index), cpu_s=0.25,
+                )
+                for index in range(spec.threads)
+            ],
+        ],
+        "phases": [
+            Phase(
+                worker=worker, phase=phase, samples=TRACED, seconds=seconds * (1 + 0.1 * worker),
+                **TRAFFIC.get(phase, {}),
+            )
+            for worker in range(spec.threads)
+            for phase, seconds in PHASES.items()
+        ],
+    }  # fmt: skip
 
 
 def _curve(spec: TrialSpec, loop_s: float, accuracy: float) -> list[CurvePoint]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -70,27 +67,6 @@ def test_every_pass_is_executed(trial_data: TrialData) -> None:
     counts = [trained(trial_data, executed, gradient_cost=cost, **HEAVY) for cost in COSTS]
     assert [set(count.values()) for count in counts] == [{cost} for cost in COSTS]
     assert {len(count) for count in counts} == {4}
-
-
-@pytest.mark.slow
-def test_the_time_of_a_step_grows_by_the_passes(trial_data: TrialData) -> None:
-    """Each pass adds about the same time. The bounds are wide, because other processes may run."""
-
-    def step_s(variant: Variant) -> float:
-        session = variant._session
-        feeds = {variant._images: np.ones((4, 784)), variant._labels: np.eye(10)[:4], variant._worker: 0}
-
-        def timed() -> float:
-            began = time.perf_counter()
-            session.run(variant._step, feeds)
-            return time.perf_counter() - began
-
-        return median(timed() for _ in range(15))
-
-    times = [trained(trial_data, step_s, gradient_cost=cost, **HEAVY) for cost in (1, 5, 20)]
-    per_pass = [(later - earlier) / n for (earlier, later), n in zip(pairwise(times), (4, 15), strict=True)]
-    assert times[2] > 5 * times[0]
-    assert 0.4 < per_pass[1] / per_pass[0] < 2.5
 
 
 def test_several_workers_count_every_update_once(train: Train) -> None:

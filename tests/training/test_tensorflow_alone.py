@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tmflow.training.session import NOT_NEEDED
+from tmflow.training.tensorflow_module import NOT_NEEDED
 
 VARIANT = """
 import sys

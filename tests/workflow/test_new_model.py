@@ -42,14 +42,13 @@ def test_help_and_errors_name_it(tmflow: Tmflow, variables: dict[str, Any]) -> N
     said = " ".join(tmflow("train", "--help", **variables).stdout.split())
     assert "; toy: one hidden layer of tanh units." in said
     assert (
-        "--hidden <int> mnist_mlp, toy: units of the hidden layer; if not given, 128 with mnist_mlp, 32 with toy."
-        in said
+        "--hidden <int> mnist_mlp, mnist_sigmoid, toy: units of the hidden layer; if not given, 128 with mnist_mlp, "
+        "100 with mnist_sigmoid, 32 with toy." in said
     )
     refused = tmflow("train", "--model", "toys", **variables)
     assert refused.returncode == 2
-    assert "unknown model 'toys' (did you mean 'toy'?); valid: mnist_deep, mnist_mlp, mnist_softmax, toy." in (
-        refused.stderr
-    )
+    models = "mnist_deep, mnist_mlp, mnist_sigmoid, mnist_softmax, toy"
+    assert f"unknown model 'toys' (did you mean 'toy'?); valid: {models}." in refused.stderr
     unfit = tmflow("train", "--model", "toy", "--driver", "native", **variables)
     assert unfit.returncode == 2
     assert "driver native does not train toy; it trains mnist_mlp, mnist_softmax." in unfit.stderr

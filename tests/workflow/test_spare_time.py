@@ -13,7 +13,7 @@ import yaml
 from tests.conftest import TINY, Checkout, Tmflow
 from tmflow.study import campaign
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.deep]
 
 ROUNDS = 3  # three fewer than a verdict needs
 STUDY = deepcopy(TINY) | {"dataset": "mnist", "rounds": ROUNDS, "rounds_at_most": ROUNDS}

@@ -24,12 +24,16 @@ namespace shapes = tensorflow::shape_inference;
   Attr("workers: int >= 1").Attr("variables: int >= 1").Attr("measures: {'usual', 'full'} = 'usual'")
 
 REGISTER_OP("TmflowTracker")
-    .TMFLOW_TRACKER_ATTRIBUTES.Output("tracker: resource")
+    .TMFLOW_TRACKER_ATTRIBUTES.Attr("container: string = ''")
+    .Attr("shared_name: string = ''")
+    .Output("tracker: resource")
     .SetIsStateful()
     .SetShapeFn(shapes::ScalarShape)
-    .Doc(
-        "A step tracker that lives as long as the session. With full measures it also counts lost updates "
-        "and torn reads, and times locks.");
+    .Doc(R"(
+A step tracker that lives as long as the session. With a shared_name, all graphs on this device that name it share one
+tracker, which lives as long as its container; they must agree on the attributes. With full measures it also counts lost
+updates and torn reads, and times locks.
+)");
 
 REGISTER_OP("TmflowAnonymousTracker")
     .TMFLOW_TRACKER_ATTRIBUTES.Output("tracker: resource")
@@ -110,11 +114,18 @@ class TrackerMaker : public OpKernel {
   }
 
  protected:
-  Tensor make(const std::string& device) const {
+  TrackerResource* make() const { return new TrackerResource(workers_, variables_, full_); }
+
+  // A handle that owns one reference to the tracker.
+  static Tensor handle_of(TrackerResource* tracker, const std::string& device) {
     Tensor handle(tensorflow::DT_RESOURCE, TensorShape());
-    handle.scalar<ResourceHandle>()() =
-        ResourceHandle::MakeRefCountingHandle(new TrackerResource(workers_, variables_, full_), device);
+    handle.scalar<ResourceHandle>()() = ResourceHandle::MakeRefCountingHandle(tracker, device);
     return handle;
+  }
+
+  bool agrees_with(TrackerResource& other) const {
+    return other.tracker().workers() == workers_ && other.tracker().variables() == variables_ &&
+           other.full() == full_;
   }
 
  private:
@@ -126,7 +137,27 @@ class TrackerMaker : public OpKernel {
 class TrackerOp final : public TrackerMaker {
  public:
   explicit TrackerOp(OpKernelConstruction* context) : TrackerMaker(context) {
-    if (context->status().ok()) handle_ = make(context->device()->name());
+    std::string container, name;
+    OP_REQUIRES_OK(context, context->GetAttr("container", &container));
+    OP_REQUIRES_OK(context, context->GetAttr("shared_name", &name));
+    if (!context->status().ok()) return;
+    TrackerResource* tracker = nullptr;
+    if (name.empty()) {
+      tracker = make();
+    } else {
+      tensorflow::ResourceMgr& manager = *context->resource_manager();
+      OP_REQUIRES_OK(context, manager.LookupOrCreate<TrackerResource>(
+                                  container.empty() ? manager.default_container() : container, name, &tracker,
+                                  [this](TrackerResource** made) {
+                                    *made = make();
+                                    return absl::OkStatus();
+                                  }));
+    }
+    handle_ = handle_of(tracker, context->device()->name());
+    OP_REQUIRES(context, agrees_with(*tracker),
+                absl::InvalidArgumentError(
+                    absl::StrCat("the tracker '", name,
+                                 "' exists with other numbers of workers or variables, or other measures")));
   }
 
   void Compute(OpKernelContext* context) override { context->set_output(0, handle_); }
@@ -139,7 +170,9 @@ class AnonymousTrackerOp final : public TrackerMaker {
  public:
   using TrackerMaker::TrackerMaker;
 
-  void Compute(OpKernelContext* context) override { context->set_output(0, make(context->device()->name())); }
+  void Compute(OpKernelContext* context) override {
+    context->set_output(0, handle_of(make(), context->device()->name()));
+  }
 };
 
 class BeginStepOp : public OpKernel {

@@ -80,7 +80,7 @@ class VariableSlot {
 class TrackerResource final : public tensorflow::ResourceBase {
  public:
   // `full`: losses are measured too, and locks are timed.
-  TrackerResource(int workers, int variables, bool full) : tracker_(workers, variables) {
+  TrackerResource(int workers, int variables, bool full) : tracker_(workers, variables), full_(full) {
     for (int variable = 0; variable < variables; ++variable) {
       slots_.emplace_back(full ? workers : 0);
       for (int worker = 0; worker < workers; ++worker) tracker_.stats(worker, variable).time_locks(full);
@@ -96,12 +96,14 @@ class TrackerResource final : public tensorflow::ResourceBase {
   }
 
   Tracker& tracker() { return tracker_; }
+  bool full() const { return full_; }
   VariableSlot& slot(int variable) { return slots_.at(static_cast<std::size_t>(variable)); }
 
   std::string DebugString() const override { return "a tmflow tracker"; }
 
  private:
   Tracker tracker_;
+  const bool full_;
   std::deque<VariableSlot> slots_;
 };
 

@@ -61,6 +61,13 @@ OF_RUNS: dict[str, tuple[Judgement, str]] = {
     "definition_sha256": ("caution", "other points ran in between"),
     "campaign_uid": ("harmless", "another call of the study: the page says whether rounds are paired"),
 }
+MEASURED = {"network"}  # facts of environments that are measured anew in each round
+NO_MATCH = "no point of one side matches a point of the other"
+# Factors of the points that say more when they block a comparison.
+WHY = {
+    "driver": "their steps do not do the same work, and the workers of driver cluster are processes",
+    "mode": "an update of mode async has the gradient of one worker, one of mode sync the mean of several",
+}
 OF_TIME = {"time domain", "time"}  # facts that block comparisons of speed, not those of accuracy
 HASHES = ("_sha256", "_commit")
 
@@ -117,8 +124,7 @@ def _factors(sides: Sides) -> Iterator[Difference]:
     for name in FACTORS:
         a, b = (_values(side[name]) for side in sides)
         if a.isdisjoint(b):
-            why = "no point of one side matches a point of the other"
-            yield _difference("factor", name, a, b, "blocks", why, absent="none")
+            yield _difference("factor", name, a, b, "blocks", WHY.get(name, NO_MATCH), absent="none")
         elif a != b:
             why = "points that only one side has are left out, and listed"
             yield _difference("factor", name, a, b, "harmless", why, absent="none")
@@ -153,7 +159,8 @@ def _of_things(what: str, sides: Sides, facts: Mapping[str, Mapping[str, Any]], 
         judgement, why = "meant", "other platforms are compared"
     else:
         judgement, why = "caution", "it may explain the difference, or part of it"
-    for name in dict.fromkeys(name for side in keys for key in side if key for name in facts.get(key, {})):
+    names = dict.fromkeys(name for side in keys for key in side if key for name in facts.get(key, {}))
+    for name in (name for name in names if name not in MEASURED):
         a, b = (
             frozenset(
                 None if (value := facts.get(key, {}).get(name)) is None else format_fact(name, value) for key in side

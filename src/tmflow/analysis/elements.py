@@ -101,7 +101,7 @@ def sentence(summary: pd.DataFrame) -> str | None:
             estimate, low, high = (float(share.iloc[0]) for share in shares)
             share = f"{estimate:.3g}" if math.isnan(low) or low == high else interval(estimate, low, high)
         else:
-            share = " to ".join(map(_two_digits, (shares[0].min(), shares[0].max())))
+            share = " to ".join(dict.fromkeys(map(_two_digits, (shares[0].min(), shares[0].max()))))
         parts.append(f"{variant} {share} %")
     return f"Of the updated elements, committed transactions updated: {'; '.join(parts)}." if parts else None
 

@@ -144,10 +144,11 @@ def sentence_on(counted: Disturbance) -> str | None:
     if not counted.disturbed:
         return f"{cannot[0].upper()}{cannot[1:]}.{load}"
     more = f"; {cannot}" if counted.unknown else ""
+    of_rounds = f"{counted.disturbed_rounds} of {several(counted.rounds, 'round')}"
+    rounds = f", and during most trials of {of_rounds}" if counted.disturbed_rounds else ""
     return (
-        f"Other processes used the machine during {counted.disturbed} of {trials}, "
-        f"and during most trials of {counted.disturbed_rounds} of {several(counted.rounds, 'round')}, "
-        f"so their times are less certain{more}.{load}"
+        f"Other processes used the machine during {counted.disturbed} of {trials}{rounds}, so their times are less "
+        f"certain{more}.{load}"
     )
 
 
@@ -156,6 +157,11 @@ def load_in_words(load: RoundLoad, rounds: int) -> str:
     which = f"{load.rounds} of {several(rounds, 'round')}"
     if load.rounds == rounds:
         which = "the rounds" if rounds > 1 else "the round"
-    most = f", at most {100 * load.most:.2g} % in one" if load.rounds > 1 else ""
+    most = f", at most {_percents(load.most)} % in one" if load.rounds > 1 else ""
     judged = "" if load.judged > 0.995 else f", judged over {100 * load.judged:.0f} % of the time of all trials"
-    return f"During {which} other processes used {100 * load.mean:.2g} % of the machine{most}{judged}."
+    return f"During {which} other processes used {_percents(load.mean)} % of the machine{most}{judged}."
+
+
+def _percents(fraction: float) -> str:
+    """A percentage of two digits, or 100: rounded to two digits that would be 1e+02."""
+    return f"{100 * fraction:.2g}" if 100 * fraction < 99.5 else f"{100 * fraction:.0f}"

@@ -20,8 +20,12 @@ CELL = (
     *(*TrialSpec.model_fields, *ROUND),
 )
 TIMES = ("setup_s", "loop_s", "evaluation_s", "total_s", "reached_s")  # averaged on the log
-# Averaged arithmetically. All other columns are those of the first repeat with a result.
-SHARES = ("final_accuracy", "accuracy", "share", "lost_fraction", "torn_fraction")
+# Averaged arithmetically; also the time in a phase and what it transfers, because phases add up. All other columns are
+# those of the first repeat with a result.
+SHARES = (
+    *("final_accuracy", "accuracy", "share", "lost_fraction", "torn_fraction"),
+    *("phase_us", "transfers", "bytes"),
+)
 
 
 def average_repeats(rows: pd.DataFrame, along: str | None = None) -> pd.DataFrame:
@@ -64,6 +68,15 @@ def averaged(values: NDArray[np.float64], group: NDArray[np.int64], *, on_log: b
     single = present & (counts[group] == 1)
     averages[group[single]] = values[single]
     return np.asarray(averages)
+
+
+def spread(values: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The standard deviation of the values of each group (0, 1, ...); NaN for a group of one."""
+    counts = np.bincount(group)
+    residuals = values - (np.bincount(group, values) / counts)[group]
+    squares = np.bincount(group, residuals**2)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.sqrt(squares / np.where(counts > 1, counts - 1, np.nan)))
 
 
 def mean_time(seconds: ArrayLike) -> float:

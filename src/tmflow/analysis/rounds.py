@@ -17,7 +17,7 @@ from tmflow.analysis.run_table import CONTEXT, POINT, ROUND, SERIES, WAYS, numbe
 from tmflow.analysis.stats import Interval, median_of_logs
 from tmflow.analysis.variants import ordered_variants, variants
 from tmflow.analysis.versions import LEFT_OUT
-from tmflow.base.errors import Diverged
+from tmflow.base.errors import LONGEST, BadInput, Diverged
 from tmflow.spec.trial import TrialSpec
 
 NUMBERED = ("iteration", "staleness")  # integer columns of a summary, in addition to those of a point
@@ -215,12 +215,18 @@ def pair_by_round(
 
     The mask `baseline` selects the possible baselines. The baseline of a run has the same round and equal values in
     the columns `shared`; two unknown values are equal. `disturbed` is set if either of the two runs was disturbed.
-    Raises ValueError if a run has several baselines; repeats are averaged before (`average_repeats`).
+    Repeats are averaged before (`average_repeats`). Raises BadInput if a run has several baselines: then the database
+    was changed, because it has no two specs with equal factors.
     """
     number = numbered(runs, [*shared, *ROUND])
     bases = np.flatnonzero(baseline.to_numpy(dtype=bool))
-    if len(np.unique(number[bases])) < len(bases):
-        raise ValueError("a run has several baselines in its round")
+    several = pd.Series(number[bases]).duplicated().to_numpy()
+    if several.any():
+        campaign, round_number = (str(runs[key].iloc[bases[several][0]]) for key in ROUND)
+        raise BadInput(
+            f"Campaign '{campaign[:LONGEST]}' has two baselines with equal factors in round {round_number}; "
+            "`tmflow db check` lists the changed rows of the database."
+        )
     base_of = np.full(len(runs), -1, dtype=np.int64)  # by number; -1 for none
     base_of[number[bases]] = bases
     places = base_of[number]

@@ -76,6 +76,8 @@ class Records(Protocol):
     def full(self) -> pd.DataFrame: ...
     @property
     def variables(self) -> pd.DataFrame: ...
+    @property
+    def phases(self) -> pd.DataFrame: ...
 
 
 class Loaded(NamedTuple):
@@ -88,6 +90,7 @@ class Loaded(NamedTuple):
     aborts: pd.DataFrame
     full: pd.DataFrame
     variables: pd.DataFrame
+    phases: pd.DataFrame
 
 
 def shown_of(runs: pd.DataFrame, only: Mapping[str, list[Any]]) -> pd.DataFrame:
@@ -120,3 +123,4 @@ class Shown:
     aborts = _table("aborts")
     full = _table("full")
     variables = _table("variables")
+    phases = _table("phases")

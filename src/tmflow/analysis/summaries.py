@@ -135,7 +135,7 @@ def mean_staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     totals = weighted.groupby("uid")[["updates", "steps"]].sum()
     means = (totals["updates"] / totals["steps"].where(totals["steps"] > 0)).dropna().rename("mean").reset_index()
 
-    return per_point(of_measured(with_dataset(runs), means), "mean_staleness", "updates", _staleness_of("mean"))
+    return per_point(of_measured(with_dataset(runs), means), "mean_staleness", "updates", _not_negative("mean"))
 
 
 def p95_staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
@@ -147,13 +147,15 @@ def p95_staleness(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     of_run = steps.groupby("uid")["steps"]
     reached = steps[of_run.cumsum() >= 0.95 * of_run.transform("sum")]  # sorted by staleness
     percentiles = reached.groupby("uid")["staleness"].first().rename("p95").reset_index()
-    return per_point(of_measured(with_dataset(runs), percentiles), "p95_staleness", "updates", _staleness_of("p95"))
+    return per_point(of_measured(with_dataset(runs), percentiles), "p95_staleness", "updates", _not_negative("p95"))
 
 
-def _staleness_of(column: str) -> Estimate:
+def _not_negative(column: str) -> Estimate:
+    """The estimator of the mean of a value that is never below 0."""
+
     def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
         mean = mean_interval(rounds[column])
-        return mean._replace(low=max(mean.low, 0.0)), None  # no staleness is below 0; NaN stays NaN
+        return mean._replace(low=max(mean.low, 0.0)), None  # NaN stays NaN
 
     return estimate
 
@@ -261,6 +263,35 @@ def time_to_accuracy(runs: pd.DataFrame, points: pd.DataFrame, targets: Iterable
         return per_point(rows, "time_to_accuracy", "s", _only_with_time(estimate)).assign(target=target)
 
     return pd.concat([summarise(target) for target in targets], ignore_index=True)
+
+
+def phases(runs: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
+    """Microseconds of a worker's step in each `phase`, averaged over rounds; only runs of clusters that traced steps.
+
+    `times` has the columns uid, phase, phase_us (see `queries.phases`). The means are arithmetic, so that phases add
+    up. A point without a result has one row with NA as phase.
+    """
+    rows = of_measured(with_dataset(runs[runs["driver"] == "cluster"]), times[["uid", "phase", "phase_us"]])
+    return per_point(rows, "phases", "us", _not_negative("phase_us"), along="phase")
+
+
+def step_transfers(runs: pd.DataFrame, phases: pd.DataFrame) -> pd.DataFrame:
+    """Tensors that a worker's step transfers between tasks, in both directions, averaged over rounds.
+
+    `phases` has the columns uid, phase, transfers, bytes (see `queries.phases`).
+    """
+    return _of_traffic(runs, phases, "transfers", "transfers")
+
+
+def step_bytes(runs: pd.DataFrame, phases: pd.DataFrame) -> pd.DataFrame:
+    """Bytes of the tensors that a worker's step transfers between tasks; see `step_transfers`."""
+    return _of_traffic(runs, phases, "bytes", "B")
+
+
+def _of_traffic(runs: pd.DataFrame, phases: pd.DataFrame, column: str, unit: str) -> pd.DataFrame:
+    totals = phases.groupby("uid")[column].sum(min_count=1).dropna().reset_index()
+    rows = of_measured(with_dataset(runs[runs["driver"] == "cluster"]), totals)
+    return per_point(rows, f"step_{column}", unit, _not_negative(column))
 
 
 def lost(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:

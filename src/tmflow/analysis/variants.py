@@ -32,12 +32,11 @@ def panels(summary: pd.DataFrame, within: tuple[str, ...] = SERIES) -> Iterator[
     one_variant = "strategy" not in within
     keys = [c for c in (*POINT, "target") if c in summary and c not in within and c not in VARIANT]
     differing = [c for c in keys if _varies(summary[c])]
-    varying = [c for c in differing if c != "platform_name"]
+    varying = [c for c in differing if c != "platform_name" and not _follows_evidence(summary, c)]
     for _, part in summary.groupby(differing or keys[:1], dropna=False):
         first = part.iloc[0]
         labels = [
-            f"{name_of(str(column))} {_shorten(str(column), value)}"
-            for column, value in first[varying].dropna().items()
+            _of_panel(str(column), value, str(first["driver"])) for column, value in first[varying].dropna().items()
         ]
         named = part.assign(variant=variants(part))
         for variant, rows in named.groupby("variant", sort=False) if one_variant else [("", named)]:
@@ -113,8 +112,24 @@ def name_of(column: str) -> str:
     return column.removesuffix("_sha256").replace("_", " ")
 
 
-def _shorten(column: str, value: Any) -> str:
-    return str(value)[:8] if column.endswith("_sha256") else str(value)
+def name_of_threads(driver: str) -> str:
+    """The name of the factor threads in the runs of a driver: the workers of a cluster are processes."""
+    return "worker processes" if driver == "cluster" else "threads"
+
+
+def _follows_evidence(summary: pd.DataFrame, column: str) -> bool:
+    """Whether the kind of evidence tells the value of this column, so that a label need not."""
+    if column not in ("backend", "time_domain") or "evidence" not in summary:
+        return False
+    return bool(summary.groupby("evidence")[column].nunique(dropna=False).max() == 1)
+
+
+def _of_panel(column: str, value: Any, driver: str) -> str:
+    """A value in the label of a panel. A kind of evidence needs no name before it."""
+    if column == "evidence":
+        return str(value)
+    name = name_of_threads(driver) if column == "threads" else name_of(column)
+    return f"{name} {str(value)[:8] if column.endswith('_sha256') else value}"
 
 
 def ordered_variants(variants: Iterable[str]) -> list[str]:

@@ -1,69 +1,14 @@
-"""The problems that the check of a bundle finds, and the keys of its runs."""
+"""The problems that the check of a bundle finds."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from hashlib import blake2b
-from struct import Struct
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from tmflow.base.text import printable
+from tmflow.bundle.keys import CommonFields, Keys
 from tmflow.bundle.signature import Signature
 from tmflow.bundle.timings import Timings
-
-# A run, 36 bytes: its line, and the hashes of its two keys, each as two words. A chance collision of two hashes among a
-# million runs occurs once in 10^26 bundles.
-_RUN = np.dtype([("line", "u4"), ("uid", "u8", 2), ("point", "u8", 2)])
-_pack = Struct("=I16s16s").pack
-
-
-class Place(NamedTuple):
-    """The position of a run."""
-
-    member: str
-    line: int
-
-
-class Keys:
-    """The hashes of the keys of all runs, in the order of the bundle."""
-
-    def __init__(self) -> None:
-        self._members: list[tuple[str, int]] = []  # each with the number of its first run
-        self._runs = bytearray()
-
-    def begin(self, member: str) -> None:
-        """Start a member: the runs added next belong to it."""
-        self._members.append((member, len(self._runs) // _RUN.itemsize))
-
-    def add(self, line: int, uid: str, point: str) -> None:
-        """Add the run of a line."""
-        self._runs += _pack(line, *(blake2b(key.encode(), digest_size=16).digest() for key in (uid, point)))
-
-    def merge(self, others: Keys) -> None:
-        """Append the keys of the following members."""
-        n = len(self._runs) // _RUN.itemsize
-        self._members += [(member, n + first) for member, first in others._members]
-        self._runs += others._runs
-
-    def duplicates(self, name: str) -> Iterator[tuple[Place, Place]]:
-        """Yield the places of each run with a duplicate key `name`, and of the run before it with the same key."""
-        runs = np.frombuffer(self._runs, _RUN)
-        words = runs[name]
-        order = np.lexsort((words[:, 1], words[:, 0]))  # stable: equal keys keep their order
-        ordered = words[order]
-        same = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
-
-        def place(run: int) -> Place:
-            member, _ = self._members[bisect_right(self._members, run, key=lambda item: item[1]) - 1]
-            return Place(member, int(runs["line"][run]))
-
-        for at in same[np.argsort(order[same + 1])]:
-            yield place(order[at + 1]), place(order[at])
-
 
 MAX_PROBLEMS = 100
 MAX_PLATFORMS = 10
@@ -123,6 +68,7 @@ class Report:
     omitted: int = 0
     signature: Signature | None = None
     keys: Keys = field(default_factory=Keys, repr=False, compare=False)
+    common_fields: CommonFields = field(default_factory=CommonFields, repr=False, compare=False)
     timings: Timings = field(default_factory=Timings, repr=False, compare=False)
 
     @property
@@ -166,6 +112,7 @@ class Report:
         for sha256, name in other.platforms.items():
             self.add_platform(sha256, name)
         self.keys.merge(other.keys)
+        self.common_fields.merge(other.common_fields)
         self.timings.merge(other.timings)
 
 

@@ -36,6 +36,12 @@ from tmflow.runfile.record import Run
 LOOKED_UP = 20  # duplicate runs whose uid is reported, which requires reading their run file again
 MAX_BAD_LINES = 1000  # per run file, which may have a billion (10^9) short lines
 
+_COMMON = {
+    "campaign.created_at_utc": "a campaign was created once",
+    "order_seed": "a round has one order",
+    "backend.kind": "a backend is of one kind",
+}
+
 WORTH_IT = 50 * format.MIB  # starting a process takes most of a second, as long as checking this many bytes
 MAX_PROCESSES = 4
 
@@ -120,6 +126,9 @@ def _check_totals(bundle: Bundle, report: Report) -> None:
         report.add(Problem("it has no run file; a bundle has one or more."))
     for sentence in report.timings.contradictions():
         report.add(Problem(sentence, field="loop_s"))
+    for field, (member, line), (before, at) in report.common_fields.contradictions():
+        text = f"it differs from that of the run in {before}, line {at}; {_COMMON[field]}."
+        report.add(Problem(text, member, line, field=field))
     for name, what in (("uid", "the uid"), ("point", "the campaign, the round, the point and the repeat")):
         for (member, line), (before, at) in report.keys.duplicates(name):
             uid = _uid_at(bundle, member, line) if len(report.errors) < LOOKED_UP else None
@@ -162,6 +171,7 @@ class Checker:
     def runs(self, member: str, report: Report) -> Iterator[tuple[str, ReadRun]]:
         """Yield the readable runs of a run file with their positions; add problems to `report`."""
         report.keys.begin(member)
+        report.common_fields.begin(member)
         place = provenance.place_of(member)
         trials: list[clocks.Times] = []
         line = n_bad = 0
@@ -182,6 +192,7 @@ class Checker:
                 for fault in (*faults, *provenance.in_place(run, place)):
                     report.add(Problem(fault.text, member, line, run.uid, fault.field))
                 report.keys.add(line, run.uid, _point(run, expectations))
+                report.common_fields.add(line, run)
                 report.timings.add(run, expectations.spec_sha256, expectations.family_sha256)
                 report.runs += 1
                 trials.append(clocks.times(line, run))

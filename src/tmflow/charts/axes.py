@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
+LINE = 14  # px: height of a line of a row's name
 STEP = 0.08  # distance of two strategies at the same x, as a share of the gap between neighbours on the axis
 SPREAD = 0.5  # the share of that gap that all strategies together may take
 LOG_FROM = 20  # times and counts that span more than this, largest to smallest, get a log axis
 FAILURES = {"failures", "causes", "raw_causes"}
 COMPARED = {"speed_ratio", "accuracy_difference"}  # with a baseline
 SMALL = 0.25  # failures whose highest share is below this get an axis of their own range instead of 0 to 1
+
+# Ticks of a log axis in each decade, the coarsest first; the first set with `FEW` ticks in the range is used.
+STEPS = (
+    (1.0,),
+    (1.0, 3.0),
+    (1.0, 2.0, 5.0),
+    (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
+    (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 8.0, 9.0),
+)
+FEW = 4
 
 
 class Range(NamedTuple):
@@ -25,6 +37,17 @@ class Range(NamedTuple):
     high: float
     log: bool
     cuts: bool
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """The ticks of the coarsest set in `STEPS` that has at least `FEW` in the range of a log axis."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks: list[float] = []
+    for steps in STEPS:
+        ticks = [tick for decade in decades for step in steps if low <= (tick := step * 10.0**decade) <= high]
+        if len(ticks) >= FEW:
+            break
+    return ticks
 
 
 def is_never_seen(rows: pd.DataFrame) -> pd.Series:
@@ -158,3 +181,15 @@ def _wrap_expr(words: str, room: int) -> str:
     most = room // LETTER
     line = f"(?=.{{{most + 1}}})(?:(.{{1,{most}}}) +|(.{{{most}}}))"
     return f"split(replace({words}, regexp('{line}', 'g'), '$1$2\\n'), '\\n')"
+
+
+def rows_axis(column: str, rows: Sequence[str], room: int, padding: int) -> alt.Y:
+    """The y axis of a chart with a named row for each value; `room` is the largest width of the names in px."""
+    names = wrapped_label_expr(rows, room)
+    axis = alt.Axis(labelLimit=room, labelPadding=padding, labelFlush=False, ticks=False, grid=False, labelExpr=names)
+    return alt.Y(f"{column}:N", title=None, sort=list(rows), axis=axis)
+
+
+def rows_height(names: Collection[str], row: int, room: int) -> int:
+    """The height of all rows in pixels; the name with the most lines determines that of each row."""
+    return max(row, LINE * max_lines(names, room) + 4) * max(len(names), 2)

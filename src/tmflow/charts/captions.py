@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeVar
 
 import altair as alt
 import pandas as pd
@@ -15,7 +16,7 @@ from tmflow.analysis import elements
 from tmflow.analysis.rounds import AND
 from tmflow.analysis.run_table import CONTEXT, POINT, VARIANT, numbered
 from tmflow.analysis.stats import Interval, bounded
-from tmflow.analysis.variants import name_of, unusual, values_by_name
+from tmflow.analysis.variants import name_of, name_of_threads, unusual, values_by_name
 from tmflow.analysis.versions import left_out_sentence
 from tmflow.base.text import from_to, interval, listed, several
 from tmflow.charts.axes import is_never_seen, value_range
@@ -25,6 +26,7 @@ from tmflow.spec.factors import VALUES_BEFORE
 from tmflow.spec.models import MODEL_FACTORS
 from tmflow.spec.strategies import PARAMETERS
 
+UNSELECTED = 0.6  # opacity of a name in a legend whose series is hidden: Vega's 0.35 is hard to read
 TITLE, LINE = 84, 120  # characters per line of the title and of the caption of an exported chart
 REASON = 200  # characters of a reason in a caption; the table next to the chart shows a long error in full
 
@@ -48,6 +50,9 @@ TITLES = {
     "staleness": "Staleness of updates",
     "mean_staleness": "Mean staleness of updates",
     "p95_staleness": "95th percentile of the staleness of updates",
+    "phases": "Time of a step by phase",
+    "step_transfers": "Transfers per step",
+    "step_bytes": "Bytes sent per step",
     "speed_ratio": "Speed relative to a lock",
     "accuracy_difference": "Test accuracy relative to a lock",
 }
@@ -64,6 +69,18 @@ NOTES = {
         "Seconds of the workers' loop without its pauses; the accuracy is interpolated linearly between two points of "
         "the curve."
     ),
+    "phases": (
+        "Mean of the traced steps of each worker, then of workers and rounds. Where phases overlap, the time is that "
+        "of the first of: apply, compute, send, receive, queue. Traced steps take longer than others."
+    ),
+    "step_transfers": (
+        "Tensors that tasks send each other for a step of a worker, counted in its traced steps; a control dependency "
+        "counts, too."
+    ),
+    "step_bytes": (
+        "Bytes of the tensors that tasks send each other for a step of a worker, counted in its traced steps, without "
+        "what gRPC adds."
+    ),
     "speed_ratio": f"Shaded: within 5 % (equivalent); {TEST_BAR}.",
     "accuracy_difference": f"Shaded: within 2 percentage points (equivalent); {TEST_BAR}.",
 }
@@ -75,7 +92,8 @@ MEASURED_IN_FULL = (
     "comparable with those of usual runs."
 )
 STACKED = {"failures", "causes", "raw_causes"}
-DOTS_AND_BARS = {*STACKED, "lost", "torn"}  # the others are drawn as lines
+BARS = {*STACKED, "phases"}
+DOTS_AND_BARS = {*BARS, "lost", "torn"}  # the others are drawn as lines
 WORKLOADS = 3  # the most that are described one by one
 STALL = 1.5  # a round farther from the median than this factor: noise of a few per cent does not get there
 STALLED = 3  # the most points with such a round whose medians a caption gives
@@ -95,6 +113,9 @@ EVIDENCE = {
 }
 
 
+Titles = Mapping[str, str]
+"""The titles of experiments by id; other experiments are called by their id."""
+NO_TITLES: Final[Titles] = MappingProxyType({})
 Drawn = TypeVar("Drawn", alt.LayerChart, alt.VConcatChart, alt.LayerChart | alt.ConcatChart)
 
 
@@ -121,7 +142,12 @@ def figure_of_the_study(experiment: str) -> str | None:
 
 
 def caption(
-    summary: pd.DataFrame, revision: str, label: str = "", experiment: str | None = None, also: Sequence[str] = ()
+    summary: pd.DataFrame,
+    revision: str,
+    label: str = "",
+    experiment: str | None = None,
+    also: Sequence[str] = (),
+    titles: Titles = NO_TITLES,
 ) -> Caption:
     """Write the caption of one chart; `label` distinguishes it from the experiment's other panels.
 
@@ -134,16 +160,18 @@ def caption(
         raise ValueError("an empty summary has no caption")
     first = summary.iloc[0]
     measure = first["measure"]
-    if measure in AT_ONE_COUNT and "threads" not in label and summary["threads"].nunique() == 1:
-        label = ", ".join(filter(None, (f"threads {first['threads']}", label)))
+    threads = name_of_threads(first["driver"])
+    if measure in AT_ONE_COUNT and threads not in label and summary["threads"].nunique() == 1:
+        label = ", ".join(filter(None, (f"{threads} {first['threads']}", label)))
     name = experiment or first["experiment"]
     figure = figure_of_the_study(name) if experiment else None  # without one, the runs may belong to several figures
-    which = f"as figure {figure} of the study" if figure else name
+    which = f", as figure {figure} of the study" if figure else f" – {titles.get(name, name)}"
+    runs_of = str(first["experiment"])
     columns = ["platform", "evidence", "platform_name", "hardware_threads", "profile", "scale"]  # few: faster to group
     lines = [
         *_workloads(summary),
         *also,
-        None if name == first["experiment"] else f"Runs of the experiment {first['experiment']}.",
+        None if name == runs_of else f"Runs of the experiment “{titles.get(runs_of, runs_of)}”.",
         NOTES.get(measure),
         _elements(summary),
         *_parameters(summary),
@@ -156,7 +184,7 @@ def caption(
         *_gaps(summary),
         dated(summary["last_run_utc"], revision),
     ]
-    return Caption(f"{TITLES[measure]}, {which}" + (f" ({label})" if label else ""), [line for line in lines if line])
+    return Caption(f"{TITLES[measure]}{which}" + (f" ({label})" if label else ""), [line for line in lines if line])
 
 
 def hidden_sentence(names: Sequence[str], hidden: Sequence[str]) -> list[str]:
@@ -189,7 +217,7 @@ def titled(chart: Drawn, caption: Caption) -> Drawn:
         chart.properties(title=title, background="white", padding=12)
         .configure(font=font)
         .configure_axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal", titlePadding=8)
-        .configure_legend(labelFontSize=12, symbolSize=90)
+        .configure_legend(labelFontSize=12, symbolSize=90, unselectedOpacity=UNSELECTED)
         .configure_view(stroke="#DDDDDD")
     )
     return styled
@@ -225,11 +253,26 @@ def workload(point: pd.Series) -> str:
     ways = [
         f"{point['driver']} driver",
         f"{point['variables']} variables" if "variables" in factors else "",
+        *_cluster(factors),
         *(f"{name_of(name)} {value}" for name, value in others.items() if value != VALUES_BEFORE.get(name)),
         "" if point["pinning"] == "none" else f"pinned to {point['pinning']}",
     ]
     what, how = (", ".join(filter(None, texts)) for texts in (training, ways))
     return f"{point['model']} on {point['dataset']}: {what}; {how}."
+
+
+def _cluster(factors: pd.Series) -> Iterator[str]:
+    """The servers and the mode of a cluster, and what is unusual about it."""
+    if "servers" not in factors:
+        return
+    yield several(int(factors["servers"]), "server")
+    yield f"mode {factors['mode']}"
+    if factors["backup_workers"]:
+        yield several(int(factors["backup_workers"]), "backup worker")
+    if factors["placement"] != "round_robin":
+        yield f"variables placed by {factors['placement']}"
+    if factors["slowdown"] > 1:
+        yield f"last worker {factors['slowdown']:g} times slower"
 
 
 def _elements(summary: pd.DataFrame) -> str | None:
@@ -313,19 +356,21 @@ def _intervals(summary: pd.DataFrame) -> str:
     together = " of all causes together" if measure in STACKED else ""
     paired = ", paired within a round" if measure in PAIRED else ""
     intervals = f"{marks}: 95 % t intervals{together} over rounds{paired}"
+    if measure == "phases":
+        intervals = "95 % t intervals of each phase over rounds are in the table"
     parts = [from_to(fewest, most, "round"), "no interval (one round)" if most == 1 else intervals]
-    if fewest == 1 < most and measure not in STACKED:
+    if fewest == 1 < most and measure not in BARS:
         parts.append("without a bar: a single round")
     drawn = summary.loc[summary["estimate"].notna(), "results"]
     if measure not in DOTS_AND_BARS and any(words_of_divergence(results) for results in drawn):
         parts.append("hollow and not joined: some of its rounds diverged, and it is the mean of the others")
-    if value_range(summary).cuts:
+    if measure != "phases" and value_range(summary).cuts:
         parts.append(f"{marks} that leave the chart end in an arrow")
     never = summary.loc[is_never_seen(summary), "high"].max()  # where no round had a lost update or torn read
     if pd.notna(never):
         parts.append(f"no bar if no round had any: with 95 % confidence at most {100 * never:.0f} % of rounds have any")
     if disturbed := int(summary["disturbed_rounds"].max()):
-        parts.append(f"up to {disturbed} rounds of a point were disturbed")
+        parts.append(f"up to {several(disturbed, 'disturbed round')} in a point")
     return f"{'; '.join(parts)}."
 
 

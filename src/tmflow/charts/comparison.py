@@ -18,6 +18,7 @@ from tmflow.charts.layers import Chart, Layer
 from tmflow.charts.layout import split_facets
 from tmflow.charts.marks import along_factor, lines, values_axis
 from tmflow.charts.series import of_variants
+from tmflow.charts.tooltips import workers_of
 
 TITLES: dict[str, str] = {"speed": "Speed of {} relative to A", "accuracy": "Accuracy of {} minus A"}
 LEAST = {"speed": 1.15, "accuracy": 0.005}  # smallest extent of the axis on both sides of no difference
@@ -41,8 +42,8 @@ def chart(table: pd.DataFrame) -> Chart:
     return lines(
         split_facets(table),
         of_variants(table["variant"]),
-        f"{title} against worker threads",
-        along_factor("threads", table["threads"]),
+        f"{title} against {workers_of(table['driver'])}",
+        along_factor("threads", table),
         y,
         shown,
         behind=[*([band] if measure == "speed" else []), rule],

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection
-
 import altair as alt
 import pandas as pd
 
@@ -13,33 +10,23 @@ from tmflow.analysis.stats import SAME
 from tmflow.analysis.variants import ordered_variants
 from tmflow.base.text import from_to, interval, listed, several, workers
 from tmflow.charts import palette
-from tmflow.charts.axes import max_lines, value_range, wrapped_label_expr
+from tmflow.charts.axes import log_ticks, rows_axis, rows_height, value_range
 from tmflow.charts.layers import Layer, layered
 from tmflow.charts.marks import ACROSS, LOG, TEST, clip_bars, equivalence_bars, error_bars, points_of
 from tmflow.charts.series import looks, of_variants
-from tmflow.charts.tooltips import COLUMNS, hit_areas, tooltip
+from tmflow.charts.tooltips import COLUMNS, hit_areas, tooltip, workers_of
 
-LINE = 14  # px: height of a line of a row's name
 FOREST_ROW, FOREST_NAMES = 30, 170  # px: height of a row, and largest width of the names
 SHARE_ROW, SHARE_NAMES = 24, 320
 ROOM = 1.2  # factor on the axis of shares, for the text next to the largest
 POINTS = " (percentage points)"  # ends the title of an axis
-AROUND = 66  # px: height of the axis and its title
-# Ticks of a log axis in each decade, the coarsest first; the first set with `FEW` ticks in the range is used.
-STEPS = (
-    (1.0,),
-    (1.0, 3.0),
-    (1.0, 2.0, 5.0),
-    (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
-    (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 8.0, 9.0),
-)
-FEW = 4
+AROUND = 80  # px: height of the axis and its title of one or two lines
 
 
 def height(summary: pd.DataFrame) -> int:
     """The height of the chart in pixels."""
     drawn = summary.loc[summary["estimate"].notna(), "variant"]
-    return _rows_height(drawn, FOREST_ROW, FOREST_NAMES) + AROUND
+    return rows_height(drawn, FOREST_ROW, FOREST_NAMES) + AROUND
 
 
 def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
@@ -50,7 +37,7 @@ def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
     shown = value_range(summary)
     if summary["measure"].iloc[0] == "speed_ratio":
         title, none, band = f"Speed relative to {baseline}{LOG}", 1.0, SAME
-        axis = alt.Axis(values=_ticks(shown.low, shown.high), format="~g")
+        axis = alt.Axis(values=log_ticks(shown.low, shown.high), format="~g")
     else:
         title, none, band = f"Test accuracy relative to {baseline}{POINTS}", 0.0, SAME_ACCURACY
         axis = alt.Axis(labelExpr="format(100 * datum.value, '~r')", tickCount=5)
@@ -59,11 +46,15 @@ def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
     rows = variants.names
     colour, shape = looks(variants, legend=None)
     scale = alt.Scale(domain=[shown.low, shown.high], nice=False, type="log" if shown.log else "linear")
-    x = alt.X("estimate:Q", title=title, axis=axis, scale=scale)
-    y = _rows_axis("variant", rows, FOREST_NAMES, 8)
+    # The second line of the title: in a card on a phone, one line leaves the picture.
+    lines = [title.removesuffix(POINTS), POINTS.strip()] if title.endswith(POINTS) else title
+    x = alt.X("estimate:Q", title=lines, axis=axis, scale=scale)
+    y = rows_axis("variant", rows, FOREST_NAMES, 8)
     bars = clip_bars(data[data["low"].notna()], shown)
     measure = title.removesuffix(LOG).removesuffix(POINTS)
-    tips = tooltip([*COLUMNS], measure, shares=summary["measure"].iloc[0] != "speed_ratio")
+    tips = tooltip(
+        [*COLUMNS], measure, shares=summary["measure"].iloc[0] != "speed_ratio", workers=workers_of(summary["driver"])
+    )
     points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tips)
     region = Layer(pd.DataFrame({"from": [band.low], "to": [band.high], "none": [none]}))
     description = "; ".join(
@@ -78,31 +69,8 @@ def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
         *equivalence_bars(Layer().encode(y=y, color=colour), data, ACROSS),
         hit_areas(points),
         *points_of(points, data, data, size=70),
-        height=_rows_height(rows, FOREST_ROW, FOREST_NAMES),
+        height=rows_height(rows, FOREST_ROW, FOREST_NAMES),
     )
-
-
-def _rows_axis(column: str, rows: list[str], room: int, padding: int) -> alt.Y:
-    """The axis with a name for each row; `room` is the largest width of the names in px."""
-    names = wrapped_label_expr(rows, room)
-    axis = alt.Axis(labelLimit=room, labelPadding=padding, ticks=False, grid=False, labelExpr=names)
-    return alt.Y(f"{column}:N", title=None, sort=rows, axis=axis)
-
-
-def _rows_height(names: Collection[str], row: int, room: int) -> int:
-    """The height of all rows in pixels; the name with the most lines determines that of each row."""
-    return max(row, LINE * max_lines(names, room) + 4) * max(len(names), 2)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """The ticks of the coarsest set in `STEPS` that has at least `FEW` in the range of a log axis."""
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks: list[float] = []
-    for steps in STEPS:
-        ticks = [tick for decade in decades for step in steps if low <= (tick := step * 10.0**decade) <= high]
-        if len(ticks) >= FEW:
-            break
-    return ticks
 
 
 def draw_shares(summary: pd.DataFrame, title: str) -> alt.LayerChart:
@@ -120,11 +88,12 @@ def draw_shares(summary: pd.DataFrame, title: str) -> alt.LayerChart:
         scale=alt.Scale(domain=[shown.low, ROOM * shown.high], nice=False),
     )
     rows = list(dict.fromkeys(data["row"]))
-    y = _rows_axis("row", rows, SHARE_NAMES, 10)
+    y = rows_axis("row", rows, SHARE_NAMES, 10)
     row_labels = data.drop_duplicates("row")[["row", "bar_high", "says"]]
     bounded = data[data["low"].notna() & (data["estimate"] > 0)]
     columns = [*COLUMNS, "oversubscribed"]
-    points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip(columns, title, shares=True))
+    tips = tooltip(columns, title, shares=True, workers=workers_of(summary["driver"]))
+    points = Layer(data).encode(x=x, y=y, color=colour, shape=shape, tooltip=tips)
     return layered(
         f"{title}, by variant and number of workers",
         *error_bars(Layer().encode(y=y, color=colour), bounded, ACROSS),
@@ -133,7 +102,7 @@ def draw_shares(summary: pd.DataFrame, title: str) -> alt.LayerChart:
         Layer(row_labels)
         .mark_text(align="left", baseline="middle", dx=9, fontSize=11, color=palette.NEUTRAL)
         .encode(x=alt.X("bar_high:Q"), y=y, text=alt.Text("says:N")),
-        height=_rows_height(rows, SHARE_ROW, SHARE_NAMES),
+        height=rows_height(rows, SHARE_ROW, SHARE_NAMES),
     )
 
 

@@ -18,7 +18,7 @@ from tmflow.analysis.variants import name_of, ordered_variants
 from tmflow.base.text import listed, several
 from tmflow.charts import captions, measure_charts, palette
 from tmflow.charts.axes import Range, Ticks, value_range, wrap_name
-from tmflow.charts.captions import OF_SPEED, STACKED
+from tmflow.charts.captions import NO_TITLES, OF_SPEED, STACKED, Titles
 from tmflow.charts.figures import DRAWINGS, Figure
 from tmflow.charts.layers import Chart
 from tmflow.charts.layout import (
@@ -34,22 +34,25 @@ from tmflow.charts.layout import (
     limit_places,
     plan_layout,
 )
-from tmflow.charts.marks import Along, along_factor, lines, title_of_axis
+from tmflow.charts.marks import CROWD, Along, along_factor, is_crowded, lines, title_of_axis
 from tmflow.charts.series import Series
 from tmflow.runfile.record import NO_TIME
 
+# Kinds with a single number for each point, or shares of a whole; phases are neither.
+_KINDS = [kind for kind in DRAWINGS if kind != "phases"]
 MEASURES: dict[str, Callable[[Records], pd.DataFrame]] = {
-    **{kind: drawing.summarise for kind, drawing in DRAWINGS.items()},
+    **{kind: DRAWINGS[kind].summarise for kind in _KINDS},
     "raw_causes": lambda of: with_elements(summaries.failures(of.runs, of.transactions, of.aborts, "raw_code"), of),
 }
 NAMES = {
-    **{kind: captions.TITLES[kind] for kind in DRAWINGS},
+    **{kind: captions.TITLES[kind] for kind in _KINDS},
     "failures": "Failed transactions, the study's classes",
     "causes": "Aborts by family",
     "raw_causes": "Aborts by raw status",
 }
-NAME, STEEP = 130, 200  # px: width of a name below an axis, level or steep
-ANGLE = -60  # degrees of names that have no room side by side; two lines of eight names fit on a phone
+NAME, STEEP, LONG = 130, 200, 320  # px: width of a name below an axis: level, steep, and steep among many
+ANGLE = -60  # degrees of names that have no room side by side
+TWO_LINES = 8  # steep names whose second lines fit on a phone; more names have a single line
 
 
 def is_stacked(summary: pd.DataFrame) -> bool:
@@ -85,7 +88,7 @@ def missing_reasons(summary: pd.DataFrame) -> list[str]:
     return [] if summary["estimate"].notna().any() else sorted(set(summary["reason"].dropna()))
 
 
-def figure(summary: pd.DataFrame, layout: Layout, revision: str) -> Figure:
+def figure(summary: pd.DataFrame, layout: Layout, revision: str, titles: Titles = NO_TITLES) -> Figure:
     """Draw a summary with this layout; the figure has its caption and the rows that are drawn or lack an estimate.
 
     Raises ValueError if nothing can be drawn (see `missing_reasons`), or no point has a place on the x axis.
@@ -126,7 +129,8 @@ def figure(summary: pd.DataFrame, layout: Layout, revision: str) -> Figure:
     notes += [*plan.notes, *_notes(plan.rows, layout, along, shown)]
     drawn_rows = plan.rows.sort_values(["part", "series", x], kind="stable")
     drawn_rows = drawn_rows.loc[~drawn_rows.index.duplicated(), list(summary.columns)]
-    return Figure(chart, captions.caption(drawn_rows, revision, also=notes), drawn_rows.reset_index(drop=True))
+    caption = captions.caption(drawn_rows, revision, also=notes, titles=titles)
+    return Figure(chart, caption, drawn_rows.reset_index(drop=True))
 
 
 def _looks(rows: pd.DataFrame, colour: str, names: list[str]) -> list[palette.Look]:
@@ -152,12 +156,12 @@ def _along(rows: pd.DataFrame, layout: Layout) -> tuple[pd.DataFrame, Along]:
         placed = measure_charts.place_ranges(rows, ["line", "part"])
         return placed, measure_charts.ranges(placed)
     if is_numeric(rows, x):
-        return rows, along_factor(x, rows[x], layout.log_x)
+        return rows, along_factor(x, rows, layout.log_x)
     labelled = label_values(rows, x)
     names = [name.removeprefix(f"{name_of(x)} ") for name in labelled.cat.categories]
     ticks = Ticks(range(len(names)), log=False)
     crowded = len(names) > 4 or max(map(len, names)) > 12
-    room = STEEP if crowded else NAME
+    room = (LONG if len(names) > TWO_LINES else STEEP) if crowded else NAME
     wrapped = [lines if len(lines := wrap_name(name, room)) > 1 else name for name in names]
     axis = alt.Axis(
         values=ticks.values,
@@ -165,9 +169,10 @@ def _along(rows: pd.DataFrame, layout: Layout) -> tuple[pd.DataFrame, Along]:
         labelAngle=ANGLE if crowded else 0,
         labelLimit=room,
         labelOverlap=False,
+        maxExtent=LONG,  # by default, the title covers what is longer than 200 px
         grid=False,
     )
-    along = alt.X("x:Q", title=title_of_axis(x), axis=axis, scale=ticks.scale())
+    along = alt.X("x:Q", title=title_of_axis(x, rows), axis=axis, scale=ticks.scale())
     return rows.assign(place=labelled.cat.codes), Along("place", ticks, along, joined=False)
 
 
@@ -182,6 +187,8 @@ def _notes(rows: pd.DataFrame, layout: Layout, along: Along, shown: Range) -> It
     if len(points) and not marked:
         n = len(points.drop_duplicates([name for name in ("line", layout.x, "part") if name in points]))
         yield f"{several(n, 'point')} oversubscribed (more workers than hardware threads); see the table."
+    if any(is_crowded(part) for _, part in rows.groupby("part", observed=True)):
+        yield f"A part with more than {CROWD} lines is drawn without intervals; they are in the tooltips and the table."
     if rows["measure"].iloc[0] in OF_SPEED and (rows["evidence"] == "emulated").any():
         yield f"Emulated runs are not drawn: {NO_TIME}."
 

@@ -21,10 +21,11 @@ from tmflow.analysis.variants import panels
 from tmflow.base.files import whole_folder, write_bytes, write_json
 from tmflow.base.text import csv_frame
 from tmflow.charts import captions, json_table, measure_charts
-from tmflow.charts.captions import Caption
+from tmflow.charts.captions import NO_TITLES, Caption, Titles
 from tmflow.charts.layers import Chart
 from tmflow.charts.layout import varied_factor
 from tmflow.charts.marks import Published
+from tmflow.spec.factors import DRIVER_FACTORS
 
 PNG_SCALE = 2  # pixels for each px of the chart
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
@@ -157,6 +158,9 @@ DRAWINGS = {
     "torn": Drawing(lambda of: summaries.torn(of.runs, of.full), "full", SERIES),
     "lock_waited": Drawing(lambda of: summaries.lock_waited(of.runs, of.full), "full"),
     "lock_held": Drawing(lambda of: summaries.lock_held(of.runs, of.full), "full"),
+    "phases": Drawing(lambda of: summaries.phases(of.runs, of.phases), "phases", (*SERIES, *DRIVER_FACTORS["cluster"])),
+    "step_transfers": Drawing(lambda of: summaries.step_transfers(of.runs, of.phases), "phases"),
+    "step_bytes": Drawing(lambda of: summaries.step_bytes(of.runs, of.phases), "phases"),
 }
 
 
@@ -174,6 +178,7 @@ def figures_of(
     revision: str,
     experiment: str | None = None,
     published: Sequence[Published] = (),
+    titles: Titles = NO_TITLES,
 ) -> Iterator[tuple[str, Figure]]:
     """Yield the label and figure of each panel of a summary that has something to draw; `kind` is a key of `DRAWINGS`.
 
@@ -181,7 +186,7 @@ def figures_of(
     `published`: numbers of the study's text for this kind of figure.
     """
     for label, panel in drawable(kind, summary):
-        yield label, figure_of(label, panel, revision, experiment, published)
+        yield label, figure_of(label, panel, revision, experiment, published, titles)
 
 
 def drawable(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -197,6 +202,7 @@ def figure_of(
     revision: str,
     experiment: str | None = None,
     published: Sequence[Published] = (),
+    titles: Titles = NO_TITLES,
 ) -> Figure:
     """The figure of one panel that has something to draw; parameters as for `figures_of`."""
     if not ((panel["scale"] == "full") & (panel["dataset"] == "mnist")).all():
@@ -205,7 +211,9 @@ def figure_of(
     quoted = [f"Numbers of the study, from its machine (dotted, if within the axes): {numbers}."] if published else []
     also = [*quoted, *measure_charts.notes(panel)]
     return Figure(
-        measure_charts.draw(panel, published), captions.caption(panel, revision, label, experiment, also), panel
+        measure_charts.draw(panel, published),
+        captions.caption(panel, revision, label, experiment, also, titles),
+        panel,
     )
 
 
@@ -242,6 +250,7 @@ def draw_experiment(
     revision: str,
     kinds: Sequence[str] | None = None,
     published: Callable[[str], Sequence[Published]] = lambda _: (),
+    titles: Titles = NO_TITLES,
 ) -> Path:
     """Write every figure of an experiment under `out_dir`, and figures.json, which lists figures and reasons for gaps.
 
@@ -253,7 +262,7 @@ def draw_experiment(
     with whole_folder(out_dir) as folder:
         for kind in recorded(records) if kinds is None else kinds:
             summary = DRAWINGS[kind].summarise(records)
-            for label, figure in figures_of(kind, summary, revision, experiment, published(kind)):
+            for label, figure in figures_of(kind, summary, revision, experiment, published(kind), titles):
                 paths = export(figure, folder / stem(experiment, kind, label))
                 index["figures"].append(
                     {

@@ -96,16 +96,17 @@ def varied_factor(summary: pd.DataFrame) -> str:
     It is a factor of every point, so that all have a place on its axis.
     """
     rows = summary[summary["estimate"].notna()] if summary["estimate"].notna().any() else summary
-    n_values = {"threads": _most_values(rows, "threads")}
+    differing = [name for name in _identity(rows) if _differs(rows, name)]
+    n_values = {"threads": _most_values(rows, "threads", differing)}
     for name in dimensions(rows):
         if name not in (*X_OF_MEASURES, *PARAMETERS) and is_numeric(rows, name) and rows[name].notna().all():
-            n_values.setdefault(name, _most_values(rows, name))
+            n_values.setdefault(name, _most_values(rows, name, differing))
     return max(n_values, key=n_values.__getitem__)
 
 
-def _most_values(rows: pd.DataFrame, column: str) -> int:
-    """The most values of a column among rows that agree in everything else."""
-    others = [name for name in _identity(rows) if name != column]
+def _most_values(rows: pd.DataFrame, column: str, differing: Collection[str]) -> int:
+    """The most values of a column among rows that agree in all other columns of `differing`."""
+    others = [name for name in differing if name != column]
     values: int = rows[column].groupby(numbered(rows, others)).nunique().max()
     return values
 
@@ -153,8 +154,8 @@ def plan_layout(summary: pd.DataFrame, layout: Layout, stacked: bool = False) ->
     if differing := _distinguishing_columns(drawn, columns, ["part", "series"]):
         notes.append(
             f"Lines of one colour also differ in {listed([_describe_column(rows, name) for name in differing])}. They "
-            f"are not averaged: the chart has {several(drawn['line'].nunique(), 'line')} in "
-            f"{len(drawn[['part', 'series']].drop_duplicates())} colours; the tooltip identifies each."
+            f"are not averaged: the chart has {several(drawn['line'].nunique(), 'line')} for "
+            f"{several(drawn['series'].nunique(), 'name')} of the legend; the tooltip identifies each."
         )
     telling = _distinguishing_columns(drawn, unshown, ["part", "series"])
     return LayoutPlan(rows, _order(rows["series"]), _order(rows["part"]), unshown, notes, telling)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,10 +13,10 @@ import pandas as pd
 
 from tmflow.analysis.variants import name_of
 from tmflow.charts import palette
-from tmflow.charts.axes import Range, Ticks, is_never_seen, wrapped_label_expr
+from tmflow.charts.axes import Range, Ticks, is_never_seen, log_ticks, wrapped_label_expr
 from tmflow.charts.layers import Chart, Layer, in_parts
 from tmflow.charts.series import DASHES, SHOWN, Series, choice_of, choosable, legend_of, looks
-from tmflow.charts.tooltips import COLUMNS, columns_of, hit_areas, tooltip, words_of_divergence
+from tmflow.charts.tooltips import COLUMNS, columns_of, hit_areas, tooltip, words_of_divergence, workers_of
 
 LOG = " (log scale)"  # ends the title of an axis
 BAND = 0.13  # opacity of the 95 % band: three overlapping bands stay distinguishable
@@ -23,10 +24,12 @@ TOP = alt.YValue(0)  # type: ignore[no-untyped-call]  # Altair has no types for 
 
 
 AXES = {
-    "threads": "Worker threads",
     "batch": "Images per step (batch)",
     "matrix": "Pixels per image (matrix)",
     "iterations": "Steps in all",
+    "servers": "Parameter servers",
+    "backup_workers": "Backup workers",
+    "slowdown": "Slowdown of the last worker (times)",
     "block": "Elements per block",
     "budget": "Attempts before the mutex is taken (budget)",
 }
@@ -88,6 +91,9 @@ RIM, RIMS = 50, 5  # px² that each point below another is larger, and the most 
 POINT_SIZE = alt.Size("size:Q", scale=None, legend=None)
 DIVERGENCE = alt.Tooltip("diverged:N", title="rounds that diverged")
 PUBLISHED = [2, 3]  # of the line of a published number
+FEWEST = 3  # ticks of `log_ticks` on an axis; a narrower range has others
+LINE_OF_TITLE, OF_SMALL = 52, 30  # characters of a line of the title of a y axis, which is as high as its chart
+CROWD = 20  # the most lines of a part that are drawn with intervals
 
 
 class Along(NamedTuple):
@@ -123,6 +129,7 @@ def lines(
     others, so that each has a visible rim; their intervals stand side by side, a few px apart. Names along x have no
     true x: their points are dodged. A point of which rounds diverged is hollow, and no line joins it. An interval that
     leaves the range ends in an arrow. The legend shows and hides series; there are bands for up to `SHOWN` of them.
+    A part with very many lines has no intervals (see `is_crowded`).
 
     The optional column `line` groups rows into lines; the optional column `dash` distinguishes platforms by dashes.
     describe: text for screen readers; behind: layers in the background; tooltip_columns: in addition to `COLUMNS`.
@@ -136,12 +143,15 @@ def lines(
     size = 70 if len(along.ticks.values) <= 8 else 35
     shares = "unit" in rows and bool((rows["unit"] == "fraction").all())
     tip_columns = [*dict.fromkeys((*columns_of(rows), *others))]
-    tips = tooltip(tip_columns, y["title"].removesuffix(LOG), shares=shares)
+    tips = tooltip(tip_columns, y["title"].removesuffix(LOG), shares=shares, workers=workers_of(rows["driver"]))
+    title = textwrap.wrap(y["title"], OF_SMALL if small else LINE_OF_TITLE)
+    y = y.title(title) if len(title) > 1 else y
     x, layers = along.axis, []
     for _, part in parts:
         drawn = part[part["estimate"].notna()]
         data = drawn[kept].assign(**place_points(drawn, series, along, shown, size))
-        bars = clip_bars(data[data["low"].notna() & ~is_never_seen(drawn)], shown)
+        estimated = data["low"].notna() & ~is_never_seen(drawn) & (not is_crowded(part))
+        bars = clip_bars(data[estimated], shown)
         complete, survivors = data[data["diverged"].isna()], data[data["diverged"].notna()]
         points = Layer(complete).encode(x=x, y=y, color=colour, shape=shape, size=POINT_SIZE, tooltip=tips)
         hollow = points.properties(data=survivors).encode(tooltip=[*tips, DIVERGENCE])
@@ -162,6 +172,11 @@ def lines(
     if choice:
         layers = [choosable(layer, series, part) for part, layer in enumerate(layers)]
     return in_parts(describe, [label for label, _ in parts], layers, choice)
+
+
+def is_crowded(part: pd.DataFrame) -> bool:
+    """Whether a part of a chart has so many lines that their intervals would hide them."""
+    return "line" in part and part.loc[part["estimate"].notna(), "line"].nunique() > CROWD
 
 
 def place_points(drawn: pd.DataFrame, series: Series, along: Along, shown: Range, size: int) -> dict[str, Any]:
@@ -188,14 +203,16 @@ def place_points(drawn: pd.DataFrame, series: Series, along: Along, shown: Range
     }
 
 
-def along_factor(column: str, values: Iterable[float], log: bool | None = None) -> Along:
-    """The x dimension of a numeric factor; log: force a log or a linear scale."""
-    ticks = Ticks(values, log)
-    return Along(column, ticks, numbers_axis(title_of_axis(column), ticks))
+def along_factor(column: str, rows: pd.DataFrame, log: bool | None = None) -> Along:
+    """The x dimension of a numeric factor of these rows; log: force a log or a linear scale."""
+    ticks = Ticks(rows[column], log)
+    return Along(column, ticks, numbers_axis(title_of_axis(column, rows), ticks))
 
 
-def title_of_axis(column: str) -> str:
-    """The title of the axis of a factor."""
+def title_of_axis(column: str, rows: pd.DataFrame) -> str:
+    """The title of the axis of a factor of these rows."""
+    if column == "threads":
+        return workers_of(rows["driver"]).capitalize()
     return AXES.get(column, name_of(column).capitalize())
 
 
@@ -211,10 +228,12 @@ def numbers_axis(title: str, ticks: Ticks) -> alt.X:
 def values_axis(title: str, tick_format: str, shown: Range) -> alt.Y:
     """The y axis of estimates in the range shown."""
     kind = {"type": "log"} if shown.log else {"type": "linear", "zero": False}  # otherwise a band reaches down to 0
+    steps = log_ticks(shown.low, shown.high) if shown.log else []
+    ticks: dict[str, Any] = {"values": steps} if len(steps) >= FEWEST else {"tickCount": 6}
     return alt.Y(
         "estimate:Q",
         title=f"{title}{LOG}" if shown.log else title,
-        axis=alt.Axis(format=tick_format, tickCount=6),
+        axis=alt.Axis(format=tick_format, labelFlush=False, **ticks),
         scale=alt.Scale(domain=[shown.low, shown.high], nice=False, **kind),
     )
 
@@ -249,9 +268,9 @@ def labelled_rule(x: float, words: str, dash: list[int]) -> list[alt.Chart]:
     """A vertical rule at `x` with these dashes (px), and its words along it."""
     line = Layer(pd.DataFrame({"x": [x]})).encode(x=alt.X("x:Q"))
     label = line.mark_text(
-        text=words, angle=270, align="right", baseline="bottom", dx=-6, dy=-3, fontSize=11, color=palette.INK
+        text=words, angle=270, align="right", baseline="bottom", dx=-6, dy=-3, fontSize=11, color=palette.NEUTRAL
     )
-    return [line.mark_rule(color=palette.INK, strokeDash=dash), label.encode(y=TOP)]
+    return [line.mark_rule(color=palette.NEUTRAL, strokeDash=dash), label.encode(y=TOP)]
 
 
 def published_marks(numbers: Iterable[Published], ticks: Ticks, shown: Range) -> list[alt.Chart]:
@@ -264,9 +283,9 @@ def published_marks(numbers: Iterable[Published], ticks: Ticks, shown: Range) ->
         if number.value is not None and shown.low <= number.value <= shown.high:
             line = Layer(pd.DataFrame({"x": [right], "y": [number.value]})).encode(y=alt.Y("y:Q"))
             label = line.mark_text(
-                text=number.words, align="right", baseline="bottom", dx=-6, dy=-3, fontSize=11, color=palette.INK
+                text=number.words, align="right", baseline="bottom", dx=-6, dy=-3, fontSize=11, color=palette.NEUTRAL
             )
-            layers += [line.mark_rule(color=palette.INK, strokeDash=PUBLISHED), label.encode(x=alt.X("x:Q"))]
+            layers += [line.mark_rule(color=palette.NEUTRAL, strokeDash=PUBLISHED), label.encode(x=alt.X("x:Q"))]
     return layers
 
 

@@ -18,8 +18,8 @@ from tmflow.analysis.noise import Noise
 from tmflow.analysis.run_table import numbered
 from tmflow.analysis.variants import name_of
 from tmflow.base.text import percent, several, workers
-from tmflow.charts import palette
-from tmflow.charts.axes import PHONE, Range, Ticks, value_range, wrapped_label_expr
+from tmflow.charts import palette, stacked_bars
+from tmflow.charts.axes import Range, Ticks, value_range, wrapped_label_expr
 from tmflow.charts.captions import DOTS_AND_BARS, STACKED, Caption, dated, hidden_sentence
 from tmflow.charts.dot_plots import draw_shares
 from tmflow.charts.layers import Chart, Layer, in_parts, layered
@@ -35,8 +35,8 @@ from tmflow.charts.marks import (
     published_marks,
     values_axis,
 )
-from tmflow.charts.series import of_variants
-from tmflow.charts.tooltips import tooltip
+from tmflow.charts.series import of_variants, page_legend
+from tmflow.charts.tooltips import tooltip, workers_of
 
 TITLES = {
     "speedup": f"Speedup over {summaries.BASELINES['same'].replace('the same configuration', 'the same strategy')}",
@@ -52,9 +52,12 @@ TITLES = {
     "staleness": "Share of steps",
     "mean_staleness": "Mean staleness (updates by others)",
     "p95_staleness": "95th percentile of staleness (updates by others)",
+    "phases": stacked_bars.TITLE,
+    "step_transfers": "Transfers between tasks per step",
+    "step_bytes": "Bytes sent between tasks per step",
 }
 STEPS = "Steps of all workers together"
-BEHIND = "Updates by others between reading and applying"
+BEHIND = "Updates between reading and applying"
 BAR, BARS = 0.7, 8  # width of a bar as a share of the gap between ticks; with fewer than `BARS` bars it shrinks
 CAUSE = 400  # px: width of the name of a cause in a legend
 WORDS = "replace(datum.label, /_/g, ' ')"
@@ -71,11 +74,13 @@ def draw(summary: pd.DataFrame, published: Sequence[Published] = ()) -> Chart:
     published numbers that lie within its axes.
     """
     measure, shown = summary["measure"].iloc[0], value_range(summary)
+    if measure == "phases":
+        return stacked_bars.draw_summary(summary)
     if measure in ("lost", "torn"):
         return draw_shares(summary, title_of(summary))
     if measure in STACKED:
-        describe = "Share of attempts that aborted against worker threads, stacked by cause"
-        return stacked([("", summary)], palette.CAUSES, describe, along_factor("threads", summary["threads"]), shown)
+        describe = f"Share of attempts that aborted against {workers_of(summary['driver'])}, stacked by cause"
+        return stacked([("", summary)], palette.CAUSES, describe, along_factor("threads", summary), shown)
     columns: tuple[str, ...] = ()
     if measure == "accuracy_curve":
         along, against = steps(summary), "steps"
@@ -84,7 +89,7 @@ def draw(summary: pd.DataFrame, published: Sequence[Published] = ()) -> Chart:
         along, against, columns = ranges(summary), "staleness", ("staleness", "up_to")
     else:
         x = varied_factor(summary)
-        along, against = along_factor(x, summary[x]), "worker threads" if x == "threads" else name_of(x)
+        along, against = along_factor(x, summary), workers_of(summary["driver"]) if x == "threads" else name_of(x)
     parts = split_facets(summary)
     drawn = _variants_of(parts)
     describe, y = f"{title_of(summary)} against {against}", values(summary, shown)
@@ -200,19 +205,24 @@ def stacked(
     occurs = set(rows.loc[rows["estimate"] > 0, "cause"])
     causes = [cause for cause in colours if cause in occurs]
     scale = alt.Scale(domain=causes, range=[colours[cause] for cause in causes])
-    legend = alt.Legend(
+    legend = page_legend(causes, WORDS) if len(parts) == 1 else _legend_of_parts(causes)
+    legend.symbolStrokeWidth = 0
+    colour = alt.Color("cause:N", scale=scale, legend=legend if causes else None)  # Vega cannot place an empty legend
+    columns = [*dict.fromkeys((*BAR_COLUMNS, *tooltip_columns))]
+    layers = [_bars(part, colour, causes, along, shown, columns) for _, part in parts]
+    return in_parts(describe, [label for label, _ in parts], layers)
+
+
+def _legend_of_parts(causes: Sequence[str]) -> alt.Legend:
+    """The legend of causes that several small charts share; their width is not that of the legend."""
+    return alt.Legend(
         title=None,
         orient="top",
         direction="horizontal",
         columns=1 if max(map(len, causes), default=0) > 20 else 0,
         labelLimit=CAUSE,
-        symbolStrokeWidth=0,
-        labelExpr=wrapped_label_expr(causes, CAUSE, PHONE if len(parts) == 1 else None, WORDS),
+        labelExpr=wrapped_label_expr(causes, CAUSE, words=WORDS),
     )
-    colour = alt.Color("cause:N", scale=scale, legend=legend if causes else None)  # Vega cannot place an empty legend
-    columns = [*dict.fromkeys((*BAR_COLUMNS, *tooltip_columns))]
-    layers = [_bars(part, colour, causes, along, shown, columns) for _, part in parts]
-    return in_parts(describe, [label for label, _ in parts], layers)
 
 
 def _bars(
@@ -233,26 +243,28 @@ def _bars(
     values = alt.Y(
         "bottom:Q",
         title="Attempts that aborted",
-        axis=alt.Axis(format="~%", tickCount=6),
+        axis=alt.Axis(format="~%", tickCount=6, labelFlush=False),
         scale=alt.Scale(domain=[0, shown.high], nice=False),
     )
     totals = estimated[(estimated["cause"] == summaries.ANY) & estimated["low"].notna()]
     spread = clip_bars(totals[columns].assign(x=totals[along.column]), shown)
-    ink = alt.value(palette.INK)
+    ink = alt.value(palette.NEUTRAL)
     if len(estimated) and not (estimated["estimate"] > 0).any():
         nothing = Layer(estimated.head(1)[["variant"]]).mark_text(text="No attempt aborted.", color=palette.NEUTRAL)
         over = [*over, nothing.encode(x=alt.value(alt.expr("width / 2")), y=alt.value(alt.expr("height / 2")))]
     return [
         *over,
         Layer(bars)
-        .mark_rect(stroke="white", strokeWidth=0.7)
+        .mark_rect(strokeWidth=0)
         .encode(
             x=along.axis,
             x2=alt.X2("end:Q"),
             y=values,
             y2=alt.Y2("top:Q"),
             color=colour,
-            tooltip=tooltip(columns, "attempts that aborted for this cause", shares=True),
+            tooltip=tooltip(
+                columns, "attempts that aborted for this cause", shares=True, workers=workers_of(summary["driver"])
+            ),
             description=alt.Description("says:N"),
         ),
         *error_bars(Layer().encode(x=along.axis, color=ink), spread),
@@ -263,7 +275,7 @@ def draw_noise(bins: pd.DataFrame) -> alt.LayerChart:
     """Draw the result of `tmflow.analysis.noise.histogram`."""
     bars = (
         alt.Chart(bins)
-        .mark_rect(color=palette.BLUE, stroke="white", strokeWidth=0.5)
+        .mark_rect(color=palette.BLUE, strokeWidth=0)
         .encode(
             x=alt.X(
                 "low:Q",

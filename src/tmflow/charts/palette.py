@@ -14,7 +14,6 @@ from typing import NamedTuple
 # vermillion or olive to readers who see no red or green. Shapes and the table below each chart repeat the information.
 BLUE, VERMILLION, GREEN, SKY = "#0072B2", "#D55E00", "#009E73", "#56B4E9"
 ORANGE, PURPLE, OLIVE, GREY = "#E69F00", "#CC79A7", "#999933", "#888888"
-INK = "#222222"  # on top of bars of any colour
 NEUTRAL = "#8A8A8A"  # labels and rules inside a chart: legible on light and on dark
 
 
@@ -59,6 +58,10 @@ CAUSES: dict[str, str] = {
     "other": GREY,
     "unknown": GREY,
 }
+# Phases of a worker's step in a cluster, in the order in which bars stack them.
+PHASES: dict[str, str] = {
+    "receive": SKY, "compute": BLUE, "send": ORANGE, "queue": PURPLE, "apply": VERMILLION, "other": GREY,
+}  # fmt: skip
 _COLOURS = (BLUE, VERMILLION, GREEN, SKY, ORANGE, PURPLE, OLIVE, GREY)
 # For numbers: a ramp that is distinguishable without colour vision, and legible on white and on dark pages.
 _RAMP = ("#3F74D1", "#8A63CC", "#C0589C", "#DA6A50", "#CE8A1E")

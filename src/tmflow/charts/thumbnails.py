@@ -24,6 +24,7 @@ def thumbnail(drawn: Mapping[str, Any]) -> str:
     layers = [_without_words(layer) for layer in part.get("layer", [part]) if _mark(layer) != "text"]
     spec = {
         "$schema": drawn["$schema"],
+        "background": "transparent",  # the page may be dark
         "config": {"view": {"stroke": None}},
         "datasets": drawn.get("datasets", {}),
         "width": WIDTH,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import altair as alt
 import pandas as pd
@@ -12,7 +12,7 @@ COLUMNS = (
     *("variant", "strategy", "threads", "estimate", "low", "high", "rounds", "results", "disturbed_rounds", "evidence"),
 )
 HEADINGS = {
-    "variant": "strategy", "threads": "worker threads", "low": "95 % interval from", "high": "95 % interval to",
+    "variant": "strategy", "low": "95 % interval from", "high": "95 % interval to",
     "rounds": "rounds in the estimate", "results": "rounds with a result", "disturbed_rounds": "disturbed rounds",
     "joint_low": "simultaneous interval from", "joint_high": "simultaneous interval to", "staleness": "staleness from",
     "up_to": "staleness to", "platform_name": "platform", "rounds_a": "rounds of A", "rounds_b": "rounds of B",
@@ -43,13 +43,23 @@ def words_of_divergence(results: str) -> str | None:
     return "; ".join(f"{diverged} of {rounds} diverged" for rounds, diverged in counts) or None
 
 
-def tooltip(columns: Sequence[str], measure: str = "estimate", *, shares: bool = False) -> list[alt.Tooltip]:
+def workers_of(drivers: Iterable[str]) -> str:
+    """What the workers of runs of these drivers are: threads, processes (driver cluster), or both."""
+    of_cluster = {driver == "cluster" for driver in drivers}
+    return "workers" if len(of_cluster) > 1 else "worker processes" if True in of_cluster else "worker threads"
+
+
+def tooltip(
+    columns: Sequence[str], measure: str = "estimate", *, shares: bool = False, workers: str = "workers"
+) -> list[alt.Tooltip]:
     """A tooltip of these columns, in words.
 
-    measure: the title of the estimate, with its unit; shares: the numbers are fractions, shown as percentages.
+    measure: the title of the estimate, with its unit; shares: the numbers are fractions, shown as percentages; workers:
+    what the workers are (`workers_of`).
     """
     form = ".4~p" if shares else ".4~g"
-    titles = {name: HEADINGS.get(name, name.replace("_", " ")) for name in columns} | {"estimate": measure}
+    titles = {name: HEADINGS.get(name, name.replace("_", " ")) for name in columns}
+    titles |= {"estimate": measure, "threads": workers}
     shown = [name for name in columns if name != "strategy" or "variant" not in columns]  # a variant names its strategy
     return [alt.Tooltip(name, title=titles[name], format=form if name in NUMBERS else alt.Undefined) for name in shown]
 

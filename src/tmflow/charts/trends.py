@@ -31,10 +31,13 @@ COMMIT = 7  # digits of a commit below the axis
 CHANGE = [2, 3]  # dashes of the rule of a change point
 
 
-def draw(panel: pd.DataFrame, changes: Sequence[Change], revision: str, label: str = "") -> Figure:
+def draw(
+    panel: pd.DataFrame, changes: Sequence[Change], revision: str, label: str = "", experiment: str | None = None
+) -> Figure:
     """Draw the points of one variant, which differ only in the number of workers.
 
-    panel: rows of `trends.series` with at least one estimate; changes: the change points of its points.
+    panel: rows of `trends.series` with at least one estimate; changes: the change points of its points. experiment: its
+    title, in place of its id.
     """
     places = sorted(panel["place"].unique())
     position = {place: at for at, place in enumerate(places)}
@@ -56,17 +59,21 @@ def draw(panel: pd.DataFrame, changes: Sequence[Change], revision: str, label: s
         behind=[*_same(rows), *_rules(changes, position)],
         tooltip_columns=("threads", "day", "software", "campaign_uid"),
     )
-    return Figure(chart, _caption(panel, changes, shown, revision, label), panel)
+    return Figure(
+        chart, _caption(panel, changes, shown, revision, label, experiment or panel["experiment"].iloc[0]), panel
+    )
 
 
-def _caption(panel: pd.DataFrame, changes: Sequence[Change], shown: Range, revision: str, label: str) -> Caption:
+def _caption(
+    panel: pd.DataFrame, changes: Sequence[Change], shown: Range, revision: str, label: str, name: str
+) -> Caption:
     first, rounds = panel.iloc[0], panel.loc[panel["estimate"].notna(), "rounds"]
     disturbed = int(panel["disturbed_rounds"].max())
     parts = [
         f"{from_to(int(rounds.min()), int(rounds.max()), 'round')} of a campaign",
         "bars: 95 % t intervals over rounds" + (", paired within a round" if first["measure"] == "speed_ratio" else ""),
         "bars that leave the chart end in an arrow" if shown.cuts else "",
-        f"up to {disturbed} rounds of a point were disturbed" if disturbed else "",
+        f"up to {several(disturbed, 'disturbed round')} in a point" if disturbed else "",
     ]
     lines = [
         captions.workload(first),
@@ -77,8 +84,7 @@ def _caption(panel: pd.DataFrame, changes: Sequence[Change], shown: Range, revis
         f"{'; '.join(filter(None, parts))}.",
         captions.dated(panel["last_run_utc"], revision),
     ]
-    title = f"{TITLES[first['measure']]} over campaigns, {first['experiment']}" + (f" ({label})" if label else "")
-    return Caption(title, [line for line in lines if line])
+    return Caption(f"{TITLES[first['measure']]} over campaigns – {name}", [line for line in lines if line])
 
 
 def _along(rows: pd.DataFrame, n: int) -> Along:

@@ -21,7 +21,7 @@ ROW, DOWN = 40, 8  # px: height of a row, and offset of the interval below its m
 AROUND = 80  # px: the axis and its title
 WIDE = 10  # ratios whose largest is more than this multiple of the smallest get a log axis
 COLUMNS = ["what", "estimate", "low", "high", "rounds", "claimed_low", "claimed_high"]
-NAMES = {"ratio": "Ratio", "fraction": "Fraction"}
+NAMES = {"ratio": "Ratio", "fraction": "Share"}
 
 
 def figure(judged: Judged, finding: Finding, title: str, revision: str) -> Figure:
@@ -39,7 +39,7 @@ def _caption(judged: Judged, finding: Finding, title: str, revision: str) -> Cap
     rounds = from_to(min(counts), max(counts), "round")
     disturbed = n_disturbed(runs)
     noise = f"; {disturbed} of {several(len(runs), 'run')} disturbed" if disturbed else ""
-    machines = "by a profile of the machine"
+    machines = "the machine in a profile"
     return Caption(
         title,
         [
@@ -53,13 +53,13 @@ def _caption(judged: Judged, finding: Finding, title: str, revision: str) -> Cap
 
 def _chart(numbers: Sequence[Number], title: str) -> alt.LayerChart:
     data = pd.DataFrame(numbers)[COLUMNS].astype({"low": float, "high": float})
-    low, high, log = _range(data)
+    unit = numbers[0]["unit"]
+    low, high, log = _range(data, unit)
     data["row"] = [f"{place:03}" for place in range(len(data))]
     data["from"] = data["claimed_low"].astype(float).fillna(low).clip(low, high)
     data["to"] = data["claimed_high"].astype(float).fillna(high).clip(low, high)
     data["start"], data["end"] = data["low"].clip(lower=low), data["high"].clip(upper=high)
     data["left"] = low
-    unit = numbers[0]["unit"]
     scale = alt.Scale(domain=[low, high], nice=False, zero=False, type="log" if log else "linear")
     axis = alt.Axis(format="~g" if unit == "ratio" else "~%", tickCount=5)
     title_of_x = f"{NAMES[unit]}{' (log scale)' if log else ''}"
@@ -94,7 +94,7 @@ def height(finding: Finding) -> int:
     return ROW * len(finding.numbers) + AROUND
 
 
-def _range(data: pd.DataFrame) -> tuple[float, float, bool]:
+def _range(data: pd.DataFrame, unit: str) -> tuple[float, float, bool]:
     """The range of the axis (all estimates and claimed bounds, most of the intervals), and whether it is log."""
     values = pd.concat([data["estimate"], data["claimed_low"], data["claimed_high"]]).astype(float).dropna()
     low, high = float(values.min()), float(values.max())
@@ -106,4 +106,7 @@ def _range(data: pd.DataFrame) -> tuple[float, float, bool]:
     bottom = low if math.isnan(lowest) else max(lowest, low - room)
     top = high if math.isnan(highest) else min(highest, high + room)
     margin = 0.08 * (max(top, high) - min(bottom, low)) or 0.05
-    return min(bottom, low) - margin, max(top, high) + margin, False
+    bottom, top = min(bottom, low) - margin, max(top, high) + margin
+    if unit == "fraction" and low >= 0 and high <= 1:
+        bottom, top = max(bottom, 0.0), min(top, 1.0)
+    return bottom, top, False

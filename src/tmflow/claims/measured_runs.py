@@ -70,16 +70,21 @@ class MeasuredRuns:
         return measured_spreads(check.predicate, selected.curves, *self._trial_noise(check, hardware))
 
     def _trial_noise(self, check: Check, hardware: Hardware) -> tuple[float, float]:
-        """As `variance.trial_noise`, of the points that a check compares, on the log for speeds."""
+        """As `variance.trial_noise`, of the points that a check compares, on the log for speeds.
+
+        0 for a spread, of which a round has one value, whatever its repeats are.
+        """
+        if check.predicate.measure.is_spread:
+            return 0.0, 1.0
         runs, predicate = self.candidates(check.experiment, hardware), check.predicate
         values = runs.values(predicate.measure)
         usual = runs.ok & runs.fits & ~np.isnan(values)
         curve = np.full(len(values), -1)
         for number, name in enumerate(predicate.of):
-            curve[runs.having({**check.where, **self._configurations[name]}) & usual] = number
+            curve[runs.of_check(check, self._configurations[name]) & usual] = number
         compared = curve >= 0
         point = curve[compared] * (int(runs.threads.max()) + 1) + runs.threads[compared]
-        kept = np.log(values[compared]) if predicate.measure.name == "speed" else values[compared]
+        kept = np.log(values[compared]) if predicate.measure.is_speed else values[compared]
         return trial_noise(kept, point, runs.rounds[compared])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -20,16 +20,30 @@ class Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-ShareOf = Literal["commits", "commits_of_attempts", "accuracy", "aborts", "attempts", "lock_waiting", "lock_holding"]
-"""What a share is of. `aborts` and `attempts` need causes: the aborts for these causes are counted."""
+ShareOf = Literal[
+    "commits", "commits_of_attempts", "accuracy", "accuracy_spread", "aborts", "attempts", "lock_waiting",
+    "lock_holding",
+]  # fmt: skip
+"""What a share is of. `aborts` and `attempts` need causes: the aborts for these causes are counted.
+
+`accuracy_spread` is the standard deviation of the accuracy between the trials of a round, which have equal seeds.
+"""
 
 COUNTED = ("aborts", "attempts")
 
-_WORDS: dict[ShareOf | Literal["speed"], str] = {
+SpeedOf = Literal["speed", "speed_of_others"]
+"""The speed of a trial, in steps per second; and that of one of its workers, all but the last, by their own clocks.
+
+The last worker of a cluster is the one that may be slowed down.
+"""
+
+_WORDS: dict[ShareOf | SpeedOf, str] = {
     "speed": "speed",
+    "speed_of_others": "speed of the workers other than the last",
     "commits": "share of updates that committed as a transaction",
     "commits_of_attempts": "share of committed attempts",
     "accuracy": "accuracy",
+    "accuracy_spread": "standard deviation of the accuracy between trials with equal seeds",
     "aborts": "share of aborts",
     "attempts": "share of attempts that aborted",
     "lock_waiting": "share of the workers' time spent waiting for locks",
@@ -40,12 +54,22 @@ _WORDS: dict[ShareOf | Literal["speed"], str] = {
 class Measure(NamedTuple):
     """A measure of a run; `causes` are the abort causes that it counts."""
 
-    name: ShareOf | Literal["speed"]
+    name: ShareOf | SpeedOf
     causes: tuple[Family, ...] = ()
 
     @property
     def is_time(self) -> bool:
-        return self.name in ("speed", "lock_waiting", "lock_holding")
+        return self.is_speed or self.name in ("lock_waiting", "lock_holding")
+
+    @property
+    def is_speed(self) -> bool:
+        """Whether values are compared by their ratio."""
+        return self.name in get_args(SpeedOf)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether a round's value is the spread of its trials, not their average."""
+        return self.name == "accuracy_spread"
 
     def __str__(self) -> str:
         """The measure in words."""
@@ -53,4 +77,4 @@ class Measure(NamedTuple):
         return f"{_WORDS[self.name]}{causes}"
 
 
-SPEED, ACCURACY = Measure("speed"), Measure("accuracy")
+SPEED, SPEED_OF_OTHERS, ACCURACY = Measure("speed"), Measure("speed_of_others"), Measure("accuracy")

@@ -14,10 +14,14 @@ from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
 from tmflow.charts.marks import Published
 from tmflow.claims.measures import Closed
-from tmflow.claims.schema import check_factors
+from tmflow.claims.schema import Claim, check_factors
 
 NUMBER = r"\d+\.\d+"
 CONCLUSIONS = "conclusions"
+DISTRIBUTED_STUDY = (
+    "M. Gaina, B. Lombardi, Apprendimento Distribuito e un Caso di Studio: TensorFlow. University of Bologna"
+)
+HPX_STUDY = "L. Troska, A HPX backend for TensorFlow. University of Bonn, 2017"
 PREFIX = "fig-"  # of the experiments that repeat a figure
 
 
@@ -102,6 +106,10 @@ class Originals(Closed):
             if not re.fullmatch(NUMBER, number):
                 raise ValueError(f"figure {number!r} should be a number such as '4.1'")
         return value
+
+    def figures_of_claim(self, claim: Claim) -> list[str]:
+        """The figures of the 2017 study that a claim is about; empty also for the claims of others."""
+        return self.figures_of(claim.source) if claim.report == "2017 study" else []
 
     def figures_of(self, source: str) -> list[str]:
         """The figures that the source of a claim names, such as "figures 4.13 to 4.16"; empty for the conclusions.

@@ -80,6 +80,7 @@ class Judged:
             "elsewhere": self.elsewhere,
             "runs": _summarise_runs(self.finding.runs),
             "left_out": [origin.as_json() for origin in self.left_out],
+            "report": self.claim.report,
             "source": self.claim.source,
             "reach": self.claim.reach,
             "restates": self.claim.restates,

@@ -3,9 +3,9 @@
 The number of rounds depends on the claimed ranges, an assumed truth and the spread of a round's value. The truth is
 assumed inside every claimed range: at the centre of a range with two bounds, or at a fixed distance inside a single
 bound. The distance is what the claims call a difference: 10 % of a speed, 10 points of a share, 2 points of a
-difference of accuracies, and at most half the distance from the bound to 0 or 1 (for differences, to -1 or 1). No
-estimated effect is used, only spreads, so neither a plan nor a stopping rule that follows from it can favour an
-outcome.
+difference of accuracies, the bound itself for a spread of accuracies (half of an upper bound), and at most half the
+distance from the bound to 0 or 1 (for differences, to -1 or 1). No estimated effect is used, only spreads, so neither a
+plan nor a stopping rule that follows from it can favour an outcome.
 
 All statements of a claim must hold. Each gets an equal part of the chance to miss, so the claim is decided with at
 least the power if the noise is the assumed one, however its statements depend on each other. If the spread was measured
@@ -63,6 +63,8 @@ def _assumed_truth(statement: Statement, measure: Measure, low: float, high: flo
         distance = math.log1p(MARGIN)
         return high - distance if math.isinf(low) else low + distance
     inside = ACCURACY_INSIDE if measure.name == "accuracy" and statement.difference else SHARE_INSIDE
+    if measure.is_spread:
+        inside = low if math.isinf(high) else high / 2
     least = -1.0 if statement.difference else 0.0
     if math.isinf(low):
         return high - min(inside, (high - least) / 2)
@@ -150,4 +152,4 @@ def _centred(curve: Curve, *, on_log: bool) -> Curve:
 
 
 def _is_log(predicate: Predicate) -> bool:
-    return predicate.measure.name == "speed"
+    return predicate.measure.is_speed

@@ -19,7 +19,6 @@ from tmflow.claims.schema import Check, Claim, Claims, load_claims
 from tmflow.claims.selection import CAPABILITY, Missing, Selected
 from tmflow.native import registry
 from tmflow.platform.facts import platform_facts
-from tmflow.spec.trial import TrialSpec
 from tmflow.store import engine, schema
 from tmflow.study.plan import Plan
 
@@ -148,7 +147,7 @@ class _Planner:
 
     def _guess(self, check: Check) -> Guess | None:
         """The guessed noise of a check of speeds; None for other measures, and without a guess."""
-        return self.guess if check.predicate.measure.name == "speed" else None
+        return self.guess if check.predicate.measure.is_speed else None
 
     def _measured(self, check: Check, claim: Claim, selected: Selected | None) -> _Demand:
         if selected is None or selected.rounds[0] < 2 or max(selected.curves[0].threads) < claim.reach:
@@ -177,7 +176,10 @@ class _Planner:
             and (claim.hardware == "any" or point.provider in (None, claim.hardware))
         ]
         predicate = check.predicate
-        curves = [_threads_with(points, {**check.where, **self.configurations[name]}) for name in predicate.of]
+        curves = [
+            [point.threads for point in points if check.chooses(point, self.configurations[name])]
+            for name in predicate.of
+        ]
         for name, threads in zip(predicate.of, curves, strict=True):
             if len(set(threads)) < len(threads):
                 raise CannotPlan(f"{check.place} has several variants of {name}")
@@ -222,10 +224,6 @@ def _require_testable(claim: Claim, machine: Machine) -> None:
     if machine.threads is None or machine.threads < claim.reach:
         needs.append(several(claim.reach, "hardware thread"))
     raise CannotPlan(f"needs {listed(needs)}")
-
-
-def _threads_with(points: Sequence[TrialSpec], factors: Mapping[str, object]) -> list[int]:
-    return [point.threads for point in points if all(getattr(point, name) == value for name, value in factors.items())]
 
 
 def as_text(planned: Sequence[PlannedClaim], power: float, guess: Guess | None) -> Iterator[str]:

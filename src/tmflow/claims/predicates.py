@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from tmflow.base.text import workers
 from tmflow.claims.decision import Curve, Statement
-from tmflow.claims.measures import COUNTED, SPEED, Closed, Measure, Positive, Share, ShareOf, Workers
+from tmflow.claims.measures import COUNTED, SPEED, SPEED_OF_OTHERS, Closed, Measure, Positive, Share, ShareOf, Workers
 from tmflow.spec.abort_codes import Family
 
 MARGIN = 0.10
@@ -24,7 +24,7 @@ MARGIN = 0.10
 
 Several = Annotated[list[str], Field(min_length=2)]
 Contrast = Literal["average", "each"]
-Metric = Literal["speedup", "time"]
+Metric = Literal["speedup", "time", "time_of_others"]
 
 
 class Predicate(Closed, ABC):
@@ -73,7 +73,15 @@ class _OfSpeeds(_Contrasted, ABC):
     """A comparison of speedups, each against one worker of its own configuration, or of times."""
 
     least: Workers = 2  # a single worker has no contention
-    metric: Metric = Field("speedup", description="speedup: against one worker of the same configuration; time: as is")
+    metric: Metric = Field(
+        "speedup",
+        description="speedup: against one worker of the same configuration; time: as is; time_of_others: the time of a "
+        "step by the own clocks of the workers other than the last",
+    )
+
+    @property
+    def measure(self) -> Measure:
+        return SPEED_OF_OTHERS if self.metric == "time_of_others" else SPEED
 
     @property
     def of_speedup(self) -> bool:
@@ -83,7 +91,7 @@ class _OfSpeeds(_Contrasted, ABC):
         """State that the ratio of two curves' speedups, or speeds, lies between the bounds."""
         curves = [curve.speedup() if self.of_speedup else curve for curve in (above, below)]
         first, second = (curve.between(self.least, self.most) for curve in curves)
-        of = "speedup of " if self.of_speedup else "speed of "
+        of = "speedup of " if self.of_speedup else f"{self.measure} of "
         what = f"{of}{above.name} / {below.name}"
         if not first.threads:
             return
@@ -212,10 +220,33 @@ class ShareBelow(_Bounded):
     above = False
 
 
-class ShareDifference(_OfShares):
-    """The share of the first curve minus that of each other lies between the bounds; None is no bound."""
+class ShareWithin(_OfShares):
+    """A share of each curve lies between two bounds."""
 
-    of: Several = Field(description="the first minus each of the others")
+    low: Share
+    high: Share
+
+    @property
+    def paired(self) -> bool:
+        return self.contrast == "average"
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.low >= self.high:
+            raise ValueError(f"low {self.low} is not below high {self.high}")
+        return self
+
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        return [
+            one
+            for curve in curves
+            for one in self._statements(f"{curve.name}: {self.measure}", curve, self.low, self.high)
+        ]
+
+
+class _OfDifferences(_OfShares):
+    """A difference of shares lies between the bounds; None is no bound."""
+
     low: float | None = Field(None, ge=-1, le=1)
     high: float | None = Field(None, ge=-1, le=1)
 
@@ -227,18 +258,32 @@ class ShareDifference(_OfShares):
             raise ValueError(f"low {self.low} is not below high {self.high}")
         return self
 
-    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
-        first, *others = curves
+    def _within(self, what: str, differences: Curve) -> Iterator[Statement]:
         low = -math.inf if self.low is None else self.low
         high = math.inf if self.high is None else self.high
+        return self._statements(f"{self.measure}: {what}", differences, low, high, difference=True)
+
+
+class ShareDifference(_OfDifferences):
+    """The share of the first curve minus that of each other lies between the bounds."""
+
+    of: Several = Field(description="the first minus each of the others")
+
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        first, *others = curves
         return [
             one
             for other in others
-            for one in self._statements(
-                f"{self.measure}: {first.name} - {other.name}",
-                first._replace(values=first.values - other.values),
-                low,
-                high,
-                difference=True,
-            )
+            for one in self._within(f"{first.name} - {other.name}", first._replace(values=first.values - other.values))
         ]
+
+
+class ShareRise(_OfDifferences):
+    """The share of each curve at a number of workers minus that at the next smaller one lies between the bounds."""
+
+    def statements(self, curves: Sequence[Curve]) -> list[Statement]:
+        return [one for curve in curves for one in self._within(f"{curve.name}, rise", self._rises(curve))]
+
+    def _rises(self, curve: Curve) -> Curve:
+        curve = curve.between(self.least, self.most)
+        return curve._replace(threads=curve.threads[1:], values=np.diff(curve.values, axis=0))

@@ -126,7 +126,8 @@ def _why(verdict: Judged) -> list[str]:
 
 
 INTRODUCTION = (
-    "Each finding of the study, checked against the runs of one machine, separately for each kind of evidence. "
+    "Each finding of the studies, and questions of ours, checked against the runs of one machine, separately for each "
+    "kind of evidence. "
     "Holds here: every part was shown to hold on this machine. Does not hold here: a part was shown not to. "
     "Inconclusive: neither yet. Untested here: runs are missing, or the machine has too few hardware threads. Cannot "
     "be tested: no run of this software can decide it. The counts take each finding once. Intervals are "

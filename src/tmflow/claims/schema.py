@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -21,13 +21,20 @@ from tmflow.claims.predicates import (
     ShareAbove,
     ShareBelow,
     ShareDifference,
+    ShareRise,
+    ShareWithin,
 )
 from tmflow.claims.speedups import NearLinear, Peak, Plateau, RisingPeaks, Spikes, Sublinear
 from tmflow.native import registry
 from tmflow.spec.trial import Evidence, TrialSpec
 
 Hardware = Literal["rtm", "power", "any"]
+Report = Literal["2017 study", "distributed study", "HPX study", "our question"]
+WITHOUT_WORKERS: tuple[Report, ...] = ("HPX study", "our question")  # they name no number of workers
 CANNOT_BE_TESTED: Literal["cannot be tested"] = "cannot be tested"
+
+
+_CHOOSING = ("experiment", "where", "steps_per_worker")  # the keys of a check that choose its runs
 
 
 class Check(Closed):
@@ -35,13 +42,18 @@ class Check(Closed):
 
     experiment: str
     where: Factors = Field({}, description="factors that choose among the experiment's runs")
+    steps_per_worker: int | None = Field(
+        None, ge=1, description="chooses the runs with this many steps for each worker, instead of a number in all"
+    )
     equivalent: Equivalent | None = None
     order: Order | None = None
     ratio_within: RatioWithin | None = None
     larger_gain: LargerGain | None = None
     share_above: ShareAbove | None = None
     share_below: ShareBelow | None = None
+    share_within: ShareWithin | None = None
     share_difference: ShareDifference | None = None
+    share_rise: ShareRise | None = None
     near_linear: NearLinear | None = None
     sublinear: Sublinear | None = None
     plateau: Plateau | None = None
@@ -52,14 +64,25 @@ class Check(Closed):
     @model_validator(mode="after")
     def _one_predicate(self) -> Self:
         if len(self._predicates()) != 1:
-            names = [name for name in type(self).model_fields if name not in ("experiment", "where")]
+            names = [name for name in type(self).model_fields if name not in _CHOOSING]
             raise ValueError(f"a check has one predicate, not {len(self._predicates())}; valid: {', '.join(names)}")
         return self
 
     @property
     def place(self) -> str:
-        """The experiment and the factors that select its runs."""
-        return ", ".join([self.experiment, *(f"{factor} {value}" for factor, value in self.where.items())])
+        """The experiment, by its id, and the factors that select its runs."""
+        return self.place_in(self.experiment)
+
+    def place_in(self, experiment: str) -> str:
+        """The place with another name of the experiment, such as its title."""
+        factors = [f"{factor} {value}" for factor, value in self.where.items()]
+        steps = [] if self.steps_per_worker is None else [f"{self.steps_per_worker} steps per worker"]
+        return ", ".join([experiment, *factors, *steps])
+
+    def chooses(self, point: TrialSpec, configuration: Factors) -> bool:
+        """Whether the curve of this configuration has the point, which is one of the experiment's."""
+        fits = all(getattr(point, name) == value for name, value in {**self.where, **configuration}.items())
+        return fits and self.steps_per_worker in (None, point.iterations / point.threads)
 
     @property
     def predicate(self) -> Predicate:
@@ -110,10 +133,13 @@ READINGS = (
 class Claim(Closed):
     """A finding, and the checks that must all hold for it to be true."""
 
+    report: Report = Field("2017 study", description="who states it, or our question, which nobody has answered")
     source: str = Field(min_length=3, description="where it was published")
     statement: str = Field(min_length=10, description="in our own words")
     hardware: Hardware = Field(description="whose transactions a machine must have to decide it")
-    studied_to: int = Field(ge=1, le=1024, description="the most workers that its source measured")
+    studied_to: int | None = Field(
+        None, ge=1, le=1024, description="the most workers that its source measured; None if it names none"
+    )
     reach: Workers = Field(description="the least number of hardware threads at which its words can be decided")
     evidence: list[Evidence] = Field(min_length=1, description="kinds of evidence that may decide it")
     checks: list[Check] = Field([], description="at least one, unless it cannot be tested")
@@ -128,6 +154,13 @@ class Claim(Closed):
             raise ValueError(f"the verdict '{CANNOT_BE_TESTED}' and its reason belong together")
         if (self.verdict is None) != bool(self.checks):
             raise ValueError(f"a claim has checks, or the verdict '{CANNOT_BE_TESTED}'")
+        return self
+
+    @model_validator(mode="after")
+    def _studied_or_asked(self) -> Self:
+        if (self.studied_to is None) != (self.report in WITHOUT_WORKERS):
+            names = " or ".join(report for report in get_args(Report) if report not in WITHOUT_WORKERS)
+            raise ValueError(f"studied_to is of a claim of the {names}, and the report is {self.report}")
         return self
 
     def experiments(self) -> list[str]:

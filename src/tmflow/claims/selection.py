@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tmflow.analysis.repeats import averaged
+from tmflow.analysis.repeats import averaged, spread
 from tmflow.analysis.run_table import ROUND
 from tmflow.analysis.versions import LEAST_ROUNDS
 from tmflow.base.errors import Diverged
@@ -54,6 +54,13 @@ class Candidates:
         for factor, value in wanted.items():
             mask &= self._has(factor, value)
         return mask
+
+    def of_check(self, check: Check, configuration: Factors) -> Mask:
+        """The mask of the runs that a check compares under this configuration."""
+        chosen = self.having({**check.where, **configuration})
+        if check.steps_per_worker is not None:
+            chosen &= self.runs["iterations"].to_numpy(dtype=np.int64) == check.steps_per_worker * self.threads
+        return chosen
 
     def of_several(self, mask: Mask, factors: Sequence[str]) -> list[str]:
         """The factors in which the runs of the mask differ."""
@@ -154,14 +161,16 @@ def select(check: Check, configurations: Mapping[str, Factors], varying: Sequenc
     least = 1 if predicate.of_speedup else predicate.least  # a speedup needs its one worker
     about = (least <= among.threads) & (among.threads <= predicate.largest)
     values = among.values(predicate.measure)
+    if check.steps_per_worker is not None:
+        varying = [name for name in varying if name != "iterations"]  # the number of workers gives them
     masks, failed, grids = [], [], []
     for name in predicate.of:
         whose = f"{name} in {check.place}"
-        wanted = among.having({**check.where, **configurations[name]})
+        wanted = among.of_check(check, configurations[name])
         masks.append(_fitting(among, wanted, varying, about, whose))
         failed.append(wanted & among.ended & about & among.fits)
         missing = f"{whose} has no run with a known {predicate.measure}"
-        grids.append(_grid(among, masks[-1], values, missing, on_log=predicate.measure.name == "speed"))
+        grids.append(_grid(among, masks[-1], values, missing, predicate.measure))
     threads, left_out = _common_threads(grids, predicate)
     # If the predicate is paired, the rounds in which every curve has all these numbers of workers.
     used_rounds: Mask = (
@@ -251,15 +260,21 @@ def _fitting(among: Candidates, wanted: Mask, varying: Sequence[str], about: Mas
     return fits
 
 
-def _grid(among: Candidates, runs: Mask, values: Values, missing: str, *, on_log: bool) -> _Grid:
-    """The grid of the runs' values, with repeats averaged (`averaged`). Raises Missing if there are none."""
+def _grid(among: Candidates, runs: Mask, values: Values, missing: str, measure: Measure) -> _Grid:
+    """The grid of the runs' values: of repeats their average (`averaged`), or their spread.
+
+    Raises Missing if there are none.
+    """
     has_value = runs & ~np.isnan(values)
     if not has_value.any():
         raise Missing(missing)
     threads, columns = np.unique(among.threads[has_value], return_inverse=True)
     grid = np.full((int(among.rounds.max()) + 1, len(threads)), np.nan)
     cells, cell_of = np.unique(among.rounds[has_value] * len(threads) + columns, return_inverse=True)
-    grid.flat[cells] = averaged(values[has_value], cell_of, on_log=on_log)
+    if measure.is_spread:
+        grid.flat[cells] = spread(values[has_value], cell_of)
+    else:
+        grid.flat[cells] = averaged(values[has_value], cell_of, on_log=measure.is_speed)
     return _Grid(threads.tolist(), grid)
 
 

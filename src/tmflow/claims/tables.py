@@ -27,6 +27,7 @@ class Tables:
     transactions: pd.DataFrame
     aborts: pd.DataFrame
     full_measures: pd.DataFrame
+    processes: pd.DataFrame
 
     @cached_property
     def varying(self) -> list[str]:
@@ -45,7 +46,9 @@ class Tables:
             case "speed":
                 times = self.runs.set_index("uid")
                 values = times["iterations"] / times["loop_s"]
-            case "accuracy":
+            case "speed_of_others":
+                values = self.processes.set_index("uid")["others_per_s"]
+            case "accuracy" | "accuracy_spread":
                 values = self.runs.set_index("uid")["final_accuracy"]
             case "lock_waiting":
                 values = self.full_measures.set_index("uid")["lock_waited_fraction"]
@@ -73,7 +76,7 @@ class Tables:
 
     @property
     def _tables(self) -> tuple[pd.DataFrame, ...]:
-        return self.runs, self.transactions, self.aborts, self.full_measures
+        return self.runs, self.transactions, self.aborts, self.full_measures, self.processes
 
     def _aborts(self, causes: Iterable[str] | None = None) -> pd.Series:
         chosen = self.aborts if causes is None else self.aborts[self.aborts["family"].isin(list(causes))]
@@ -96,6 +99,7 @@ def load(
             queries.transactions(connection, with_result),
             queries.aborts(connection, with_result),
             queries.full_measures(connection, with_result),
+            queries.processes(connection, with_result),
         )
     tables = {}
     for name in names:

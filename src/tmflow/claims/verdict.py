@@ -125,7 +125,7 @@ def _find(claim: Claim, check: Check, selected: Selected, statements: list[State
     decision = _decide_check(claim.reach, check, selected, statements, among)
     return Finding(
         decision.verdict,
-        f"{_describe_runs(check, selected, claim.studied_to)}: {_explain(claim.reach, selected, decision)}.",
+        f"{_describe_runs(check, selected, claim)}: {_explain(claim.reach, selected, decision)}.",
         [number(statement, check.place) for statement in statements],
         decision.more_rounds,
         [selected.runs],
@@ -234,10 +234,10 @@ def _describe_gaps(selected: Selected, more_rounds: int | None) -> str:
     return f"too few are left at {workers(*emptied)}, and at least {several(more_rounds, 'more round')} are needed"
 
 
-def _describe_runs(check: Check, selected: Selected, studied_to: int) -> str:
+def _describe_runs(check: Check, selected: Selected, claim: Claim) -> str:
     """Describe the runs of a check and their irregularities."""
     threads = workers(*selected.curves[0].threads)
-    parts = [f"{from_to(*selected.rounds, 'round')} at {threads} (2017 study: up to {studied_to})"]
+    parts = [f"{from_to(*selected.rounds, 'round')} at {threads} ({studied(claim)})"]
     if disturbed := n_disturbed(selected.runs):
         parts.append(f"{disturbed} of {several(len(selected.runs), 'run')} disturbed")
     if resumed := n_resumed_rounds(selected.runs):
@@ -254,6 +254,11 @@ def _describe_runs(check: Check, selected: Selected, studied_to: int) -> str:
     if n := len(selected.failed):
         parts.append(f"{n} of its {tried} failed ({ends(selected.failed)})")
     return ", ".join([check.place, *parts])
+
+
+def studied(claim: Claim) -> str:
+    """Whose claim it is, and the most workers that were measured for it."""
+    return claim.report if claim.studied_to is None else f"{claim.report}: up to {claim.studied_to}"
 
 
 def n_disturbed(runs: pd.DataFrame) -> int:

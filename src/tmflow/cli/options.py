@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import results_dir
-from tmflow.spec.factors import SESSION_FACTORS
+from tmflow.spec.factors import DRIVER_FACTORS
 from tmflow.spec.models import MODEL_FACTORS, MODELS, models_with
 from tmflow.spec.strategies import BUDGETS, PARAMETERS, STRATEGY_PARAMETERS, Value, owners
 from tmflow.spec.trial import TrialSpec
@@ -103,9 +103,8 @@ def _option(name: str) -> inspect.Parameter:
 
 def _defaults_by_owner(name: str) -> dict[str, Default]:
     """The default value of a factor for each of its owners; the owner "" stands for every trial."""
-    if name in SESSION_FACTORS:
-        return {"session": SESSION_FACTORS[name]}
-    defaults: dict[str, Default] = {strategy: STRATEGY_PARAMETERS[strategy][name] for strategy in owners(name)}
+    defaults: dict[str, Default] = {driver: of[name] for driver, of in DRIVER_FACTORS.items() if name in of}
+    defaults |= {strategy: STRATEGY_PARAMETERS[strategy][name] for strategy in owners(name)}
     defaults |= {model: MODELS[model].factors[name] for model in models_with(name)}
     return defaults or {"": TrialSpec.model_fields[name].default}
 

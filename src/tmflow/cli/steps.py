@@ -98,6 +98,7 @@ def draw(experiment: str, scale: Annotated[Scale, typer.Option()] = "full") -> N
         queries.revision(database),
         shown["shows"],
         load_originals().published_by(experiment),
+        plan.study.titles,
     )
     write_table(runs, experiment, definition.question, scale, results_dir() / "tables" / f"{experiment}.html")
 

@@ -11,36 +11,48 @@ from typing import Annotated, Any
 import typer
 
 from tmflow.base.paths import results_dir
+from tmflow.cli.checkpoints import CheckpointEveryOption, CheckpointOption, plan_of, train_with
 from tmflow.cli.options import DatasetOption, database, require_writable, resolve_dataset, with_factors
 from tmflow.runfile.record import NO_TIME, Run, shares, shown, write
 from tmflow.spec.models import MODELS, factors_of
 from tmflow.study.grid import make_spec
 
 MODEL_HELP = f"{'; '.join(f'{name}: {model.summary}' for name, model in MODELS.items())}."
+DRIVER_HELP = (
+    "session: Python threads share one TensorFlow session; native: C++ threads, without it; cluster: processes, "
+    "parameter servers and workers of TensorFlow's distributed runtime."
+)
+ModelOption = Annotated[str, typer.Option(help=MODEL_HELP)]
+StrategyOption = Annotated[
+    str, typer.Option(help="How concurrent updates are synchronised; `tmflow doctor` lists the strategies.")
+]
+BatchOption = Annotated[int, typer.Option(help="Images per step.")]
+IterationsOption = Annotated[int, typer.Option(help="Total number of steps, divided among the workers.")]
+LearningRateOption = Annotated[
+    float, typer.Option("--learning-rate", "--lr", help="Learning rate of gradient descent.")
+]
+SaveOption = Annotated[
+    bool, typer.Option("--save", help="Also store the runs in the database, where portal and notebooks find them.")
+]
+SaveFileOption = Annotated[Path | None, typer.Option(help="Also write the runs to this file.")]
 Rounds = Annotated[int, typer.Option(help="Number of fresh processes; each trains once, with the next seed.")]
 
 
 @with_factors
 def train(
-    model: Annotated[str, typer.Option(help=MODEL_HELP)] = "mnist_softmax",
-    strategy: Annotated[
-        str, typer.Option(help="How concurrent updates are synchronised; `tmflow doctor` lists the strategies.")
-    ] = "lock",
-    driver: Annotated[
-        str, typer.Option(help="session: Python threads share one TensorFlow session; native: C++ threads, without it.")
-    ] = "session",
-    threads: Annotated[int, typer.Option(help="Worker threads.")] = 1,
-    batch: Annotated[int, typer.Option(help="Images per step.")] = 100,
-    iterations: Annotated[int, typer.Option(help="Total number of steps, divided among the workers.")] = 1000,
-    learning_rate: Annotated[
-        float, typer.Option("--learning-rate", "--lr", help="Learning rate of gradient descent.")
-    ] = 0.5,
+    model: ModelOption = "mnist_softmax",
+    strategy: StrategyOption = "lock",
+    driver: Annotated[str, typer.Option(help=DRIVER_HELP)] = "session",
+    threads: Annotated[int, typer.Option(help="Workers: threads, or with driver cluster processes.")] = 1,
+    batch: BatchOption = 100,
+    iterations: IterationsOption = 1000,
+    learning_rate: LearningRateOption = 0.5,
     rounds: Rounds = 1,
     dataset: DatasetOption = "auto",
-    save: Annotated[
-        bool, typer.Option("--save", help="Also store the runs in the database, where portal and notebooks find them.")
-    ] = False,
-    save_file: Annotated[Path | None, typer.Option(help="Also write the runs to this file.")] = None,
+    save: SaveOption = False,
+    save_file: SaveFileOption = None,
+    checkpoint: CheckpointOption = None,
+    checkpoint_every: CheckpointEveryOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per round.")] = False,
     **factors: Any,
 ) -> None:
@@ -55,12 +67,18 @@ def train(
 
     make_spec({**given, "dataset": "mnist"}, "tmflow train")  # before any download
     check_rounds(rounds)
+    saves = save or save_file is not None
+    plan = plan_of(checkpoint, checkpoint_every, driver=driver, rounds=rounds, saves=saves)
     if save_file:
         require_writable(save_file, "--save-file")
     stored_in = database()
     if save:
         schema.require_usable(stored_in)
     spec = make_spec({**given, "dataset": resolve_dataset(dataset).name}, "tmflow train")
+    if plan:
+        run = train_with(plan, spec)
+        typer.echo(format_run(run, as_json))
+        raise typer.Exit(0 if run.status == "ok" else 1)
     runs: list[Run] = []
     with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:
         for run in train_rounds(spec, rounds, Path(folder)):
@@ -69,11 +87,16 @@ def train(
                 write(save_file, runs)
             if save:
                 store_round(stored_in, Path(folder), run.round, keep_in=results_dir())
-            typer.echo(_as_json(run) if as_json else _as_line(run))
+            typer.echo(format_run(run, as_json))
     if save:
         print(f"tmflow: the runs are stored in {engine.shown(stored_in)}.", file=sys.stderr)
     if any(run.status != "ok" for run in runs):
         raise typer.Exit(1)
+
+
+def format_run(run: Run, as_json: bool) -> str:
+    """The result of a run as one line: JSON for programs, or for people."""
+    return _as_json(run) if as_json else _as_line(run)
 
 
 def _as_json(run: Run) -> str:

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
-from tmflow.native.loader import OPS_LIBRARY, core_file
+from tmflow.native.loader import OPS_LIBRARY, RUNTIME_LIBRARY, core_file
 
 COMPILERS = ("c++", "g++", "clang++")
 
@@ -22,7 +22,8 @@ def build(build_dir: Path, output: Path, log: TextIO | None) -> None:
     """Build the libraries in `build_dir`, incrementally, and install them in `output`.
 
     The output of the tools goes to `log` (an open file), or to the output of this process if it is None. The TensorFlow
-    ops are built if this interpreter has TensorFlow. Raises BadInput if a tool is missing or the build fails.
+    ops and the executors are built if this interpreter has TensorFlow. Raises BadInput if a tool is missing or the
+    build fails.
     """
     cmake, ninja = _tool("cmake"), _tool("ninja")
     find_compiler()
@@ -51,7 +52,8 @@ def is_current(variants: Path) -> bool:
     libraries = variants.parent / "lib"
     if not variants.is_file() or core_file(libraries) is None:
         return False
-    if importlib.util.find_spec("tensorflow") and not (libraries / OPS_LIBRARY).is_file():
+    for_tensorflow = (OPS_LIBRARY, RUNTIME_LIBRARY) if importlib.util.find_spec("tensorflow") else ()
+    if not all((libraries / library).is_file() for library in for_tensorflow):
         return False
     native_ops = project_root() / "native_ops"
     built_ns = variants.stat().st_mtime_ns

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.machinery
 import importlib.util
 import os
 import threading
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 CORE_MODULE = "tmflow.native._core"
 OPS_LIBRARY = "libtmflow_ops.so"
+LOOPBACK_LIBRARY = "libtmflow_loopback.so"
+RUNTIME_LIBRARY = "libtmflow_runtime.so"
+PRELOAD = "LD_PRELOAD"
 
 # With `cache` alone, two threads that call at the same time would load the module twice, and nanobind warns of that.
 _LOADING = threading.Lock()
@@ -54,6 +59,32 @@ def ops() -> Any:
     return _load_ops(file)
 
 
+def runtime() -> ctypes.CDLL:
+    """The library of the executors and transports, registered with TensorFlow.
+
+    Raises BadInput if it is not built or was built for another TensorFlow, Unsupported without TensorFlow.
+    """
+    if importlib.util.find_spec("tensorflow") is None:
+        raise Unsupported("TensorFlow is not installed here, so it has no executors and transports.")
+    file = library_dir() / RUNTIME_LIBRARY
+    if not file.is_file():
+        raise _not_built()
+    with _LOADING:
+        return _load_runtime(file)
+
+
+def loopback_only(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that listens on the loopback interface only. Raises BadInput if it is not built.
+
+    TensorFlow's server listens on every interface, whatever its address says, and its gRPC has no authentication.
+    """
+    file = library_dir() / LOOPBACK_LIBRARY
+    if not file.is_file():
+        raise _not_built()
+    others = [name for name in environment.get(PRELOAD, "").split(":") if name and name != str(file)]
+    return {**environment, PRELOAD: ":".join([str(file), *others])}
+
+
 def _not_built() -> BadInput:
     return BadInput(f"the native library is not built in {library_dir()}: run `make build`.")
 
@@ -79,3 +110,24 @@ def _load_ops(file: Path) -> Any:
         return tf.load_op_library(str(file))
     except tf.errors.NotFoundError as error:
         raise BadInput(f"the native library {file} does not load ({error.message}): run `make build`.") from error
+
+
+@cache
+def _load_runtime(file: Path) -> ctypes.CDLL:
+    import tensorflow as tf
+
+    try:
+        library = ctypes.CDLL(str(file))
+        library.tmflow_runtime_tensorflow_version.restype = ctypes.c_char_p
+        library.tmflow_runtime_schedulers.restype = ctypes.c_char_p
+        library.tmflow_runtime_register.restype = ctypes.c_bool
+        is_registered = library.tmflow_runtime_register(tf.__version__.encode())
+    except (OSError, AttributeError) as error:
+        raise BadInput(f"the native library {file} does not load ({error}): run `make build`.") from error
+    if not is_registered:
+        built_for = library.tmflow_runtime_tensorflow_version().decode()
+        raise BadInput(
+            f"the executors and transports were built for TensorFlow {built_for}, and this is TensorFlow "
+            f"{tf.__version__}: run `make build`."
+        )
+    return library

@@ -43,10 +43,15 @@ class Tracker:
     strategies only the steps are counted.
     """
 
-    def __init__(self, workers: int, variables: Sequence[str], measures: Measures = "usual") -> None:
+    def __init__(
+        self, workers: int, variables: Sequence[str], measures: Measures = "usual", *, shared_name: str = ""
+    ) -> None:
         """Count for workers 0 to `workers` - 1 and the named variables, which are numbered in this order.
 
         measures: full also counts lost updates and torn reads and times locks, which slows the steps down.
+
+        shared_name: all graphs on the default device that name it share one tracker, which lives as long as the
+        graph's default container.
         """
         import tensorflow as tf
 
@@ -57,8 +62,12 @@ class Tracker:
         self._strategies: dict[int, ResolvedStrategy] = {}  # of the variables whose updates are counted
         # Outside the caller's dependencies: it exists before the first step, and can be read after the last.
         with tf.name_scope("tmflow_tracker"), tf.control_dependencies(None):
-            make = self._ops.tmflow_anonymous_tracker if tf.executing_eagerly() else self._ops.tmflow_tracker
-            self.handle = make(workers=workers, variables=len(self.variables), measures=measures)
+            counted = {"workers": workers, "variables": len(self.variables), "measures": measures}
+            if tf.executing_eagerly():
+                self.handle = self._ops.tmflow_anonymous_tracker(**counted)
+            else:
+                container = tf.compat.v1.get_default_graph()._container
+                self.handle = self._ops.tmflow_tracker(**counted, container=container, shared_name=shared_name)
             self._stats = self._ops.tmflow_stats(self.handle)
             self._reset = self._ops.tmflow_reset_tracker(self.handle)
 

@@ -11,21 +11,29 @@ import pandas as pd
 import streamlit as st
 
 from tmflow.base.text import markdown
+from tmflow.charts.captions import TITLES, UNSELECTED
 from tmflow.charts.figures import Figure, drawable, figure_of, gaps_of, slug, stem
 from tmflow.charts.marks import Published
 from tmflow.charts.measure_charts import WORDS
 from tmflow.charts.series import CHOICE, page_legend
 from tmflow.portal.links import download
+from tmflow.portal.study_data import experiment_titles
 
 KEPT = 64  # cached figures, about 0.3 MB each
 AT_ONCE = 24  # rows of a table that fit without scrolling
 WIDEST = 300  # px: widest column of names
 LABELS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "json": "JSON", "vl.json": "Vega-Lite"}
-FORMS = {"1": "%.3f", "us": "%.1f", "s": "%.4g", "updates": "%.4g", "fraction": "%.4f"}
+FORMS = {
+    "1": "%.3f", "us": "%.1f", "s": "%.4g", "updates": "%.4g", "fraction": "%.4f", "transfers": "%.4g", "B": "%.0f",
+}  # fmt: skip
 THREE_IN_A_ROW = (3, 5, 6)  # numbers of small charts of which rows of two would leave more blank
+CONFIG = {"legend": {"unselectedOpacity": UNSELECTED}}
 FIT = {"type": "fit-x", "contains": "padding"}  # a legend does not reduce the height of its chart
 OF_SERIES = ("color", "shape")  # the channels with the legend of a chart's series
-UNITS = {"1": "", "us": " (µs)", "s": " (s)", "updates": " (updates)", "fraction": " (fraction)"}
+UNITS = {
+    "1": "", "us": " (µs)", "s": " (s)", "updates": " (updates)", "fraction": " (fraction)",
+    "transfers": " (transfers)", "B": " (bytes)",
+}  # fmt: skip
 
 Spec = dict[str, Any]
 
@@ -43,17 +51,18 @@ def show_summary(
     numbers of the study's text for this kind.
     """
     for label, reasons in gaps_of(kind, summary):
-        of = ", ".join(filter(None, (kind.replace("_", " "), label)))
-        st.info(markdown(f"Nothing to draw for {of}: {'; '.join(reasons)}."))
+        of = TITLES[kind] + (f" ({label})" if label else "")
+        st.info(markdown(f"Nothing to draw for “{of}”: {'; '.join(reasons)}."))
     for label, panel in drawable(kind, summary):
         name = stem(experiment, kind, label) if experiment else slug(kind, str(panel["experiment"].iloc[0]), label)
-        show_figure(name, _figure(label, panel, revision, experiment, published).at(revision))
+        figure = _figure(label, panel, revision, experiment, published, experiment_titles())
+        show_figure(name, figure.at(revision))
 
 
 def show_table(summary: pd.DataFrame, extra_columns: Sequence[str] = ()) -> None:
     """Show the estimates of a summary with their intervals, and these extra columns."""
     unit = str(summary["unit"].iloc[0])
-    along = [column for column in ("iteration", "staleness", "up_to", "cause", "target") if column in summary]
+    along = [column for column in ("iteration", "staleness", "up_to", "cause", "phase", "target") if column in summary]
     software = ["software"] if summary["software"].nunique() > 1 else []
     order = [*dict.fromkeys(("variant", "threads", *extra_columns, *along)), "estimate", "low", "high", "rounds"]
     columns = {
@@ -126,9 +135,14 @@ def column_width(names: Iterable[str]) -> int:
 # Shared by all sessions: no caller modifies a figure. It is valid for every revision with the same numbers.
 @st.cache_resource(max_entries=KEPT, show_spinner=False)
 def _figure(
-    label: str, panel: pd.DataFrame, _revision: str, experiment: str | None, published: Sequence[Published]
+    label: str,
+    panel: pd.DataFrame,
+    _revision: str,
+    experiment: str | None,
+    published: Sequence[Published],
+    titles: dict[str, str],
 ) -> Figure:
-    return figure_of(label, panel, _revision, experiment, published)
+    return figure_of(label, panel, _revision, experiment, published, titles)
 
 
 def show_figure(name: str, figure: Figure, extra_columns: Sequence[str] = ()) -> None:
@@ -150,7 +164,7 @@ def show_drawing(name: str, drawn: Spec) -> None:
     if "concat" in drawn:
         _show_parts(name, drawn)
     else:
-        st.vega_lite_chart({**drawn, "autosize": FIT}, width="stretch")
+        st.vega_lite_chart({**drawn, "autosize": FIT, "config": CONFIG}, width="stretch")
 
 
 def show_numbers(name: str, figure: Figure) -> None:
@@ -198,7 +212,7 @@ def split_parts(chart: Mapping[str, Any]) -> tuple[Spec, list[Spec]]:
     """
     spec = deepcopy(chart)
     shared = {name: value for name, value in spec.items() if name not in ("concat", "columns", "datasets", "params")}
-    shared["autosize"] = FIT
+    shared |= {"autosize": FIT, "config": CONFIG}
     params = spec.get("params", [])
     parts, channels = [], {}
     for part in spec["concat"]:

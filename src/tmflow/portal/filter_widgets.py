@@ -41,6 +41,7 @@ from tmflow.portal.url_state import (
 
 WIDTH = 165  # px: two fit side by side on a phone
 WIDE = 2 * WIDTH + 16  # px: a filter of several values
+SENTENCE = 480  # px: a choice among long names, such as platforms
 MOST, LONGEST = 100, 400  # largest number of values of a parameter, and their length in a shared link
 # Keys of the session's state:
 WRITTEN = "the URL as a change of a filter left it"
@@ -166,7 +167,7 @@ def _show_widget(entry: Filter, selection: Selection, names: Mapping[str, str], 
         st.multiselect(entry.label, options, width=width, key=key, format_func=label, on_change=write)
     else:
         st.session_state[key] = chosen[0]
-        width = WIDE if isinstance(entry, Choice | ValueFilter) and entry.wide else WIDTH
+        width = SENTENCE if isinstance(entry, Choice | ValueFilter) and entry.wide else WIDTH
         st.selectbox(entry.label, options, width=width, key=key, format_func=label, on_change=write)
 
 

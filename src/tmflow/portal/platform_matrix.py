@@ -18,7 +18,7 @@ from tmflow.portal.badges import load_verdicts
 from tmflow.portal.figure_view import show_frame
 from tmflow.portal.filter_widgets import choose
 from tmflow.portal.links import download, with_sources
-from tmflow.portal.study_data import Identity, Study
+from tmflow.portal.study_data import Identity, Study, experiment_titles
 from tmflow.portal.url_state import Choice, Key
 from tmflow.reports import findings
 from tmflow.reports.findings import Finding
@@ -27,7 +27,8 @@ from tmflow.store import platform_queries
 
 MODEL = Choice(Key.MODEL, "Model", tuple(findings.SOURCES))
 MOST = 12  # platforms: each takes some 50 ms when it is read first
-VERDICTS = "2017 claims"
+VERDICTS = "claims"
+NAME, LINK, DECIDED = 168, 52, 104  # px: with them the table fits on a screen of 1440 px
 
 
 class Matrix(NamedTuple):
@@ -73,7 +74,8 @@ def show_finding(study: Study, platform: str) -> None:
     for model in findings.SOURCES:
         if finding := load_finding(study, platform, model):
             st.markdown(f"**{markdown(findings.sentence(finding))}**")
-            st.caption(f"Sources: {markdown(findings.sources(finding))}. Brackets are 95 % intervals over rounds.")
+            sources = markdown(findings.sources(finding, experiment_titles()))
+            st.caption(f"Sources: {sources}. Brackets are 95 % intervals over rounds.")
             return
     st.markdown("**No run of this platform compares strategies with two or more workers.** `make study` does.")
 
@@ -96,13 +98,16 @@ def show_matrix(study: Study, model: str, *, judged: bool) -> None:
         return
     table = findings.matrix(loaded.findings, machines(study))
     verdicts = {VERDICTS: [count_verdicts(study, key) if judged else "…" for key in table["platform"]]}
-    links = {"open": [f"platforms?{urlencode(with_sources({str(Key.PLATFORM): key}))}" for key in table["platform"]]}
+    links = [f"platforms?{urlencode(with_sources({str(Key.PLATFORM): key}))}" for key in table["platform"]]
+    shown = table.assign(**verdicts, platform=table["platform_name"]).drop(columns="platform_name")
+    shown.insert(1, "open", links)  # at the end it is out of sight
     show_frame(
-        table.assign(**verdicts, **links, platform=table["platform_name"]).drop(columns="platform_name"),
+        shown,
         "Speed of each kind of strategy over a lock, by platform",
         column_config={
-            "platform": st.column_config.TextColumn(width="medium"),
-            "open": st.column_config.LinkColumn("open", display_text="open", width="small"),
+            "platform": st.column_config.TextColumn(width=NAME),
+            VERDICTS: st.column_config.TextColumn(width=DECIDED),
+            "open": st.column_config.LinkColumn("", display_text="open", width=LINK),
         },
     )
     document = partial(json.dumps, findings_document(loaded.findings), allow_nan=False)
@@ -125,13 +130,9 @@ def show_notes(loaded: Matrix, model: str) -> None:
 
 
 def count_verdicts(study: Study, platform: str) -> str:
-    """Count the verdicts on the claims by measured runs of a platform, such as "6 hold, 1 not, 31 untested"."""
+    """Count the decided claims by measured runs of a platform, such as "6 hold, 1 not"; the page Claims has all."""
     judged = accepted_verdicts(load_verdicts(study, platform))
     counted = count_findings([verdict for verdict in judged if verdict.evidence == "measured"])
-    words: dict[Verdict, str] = {
-        "holds here": "hold",
-        "does not hold here": "not",
-        "inconclusive": "inconclusive",
-        "untested here": "untested",
-    }
-    return ", ".join(f"{counted[verdict]} {word}" for verdict, word in words.items() if counted[verdict])
+    words: dict[Verdict, str] = {"holds here": "hold", "does not hold here": "not", "inconclusive": "open"}
+    decided = ", ".join(f"{counted[verdict]} {word}" for verdict, word in words.items() if counted[verdict])
+    return decided or "none decided"

@@ -199,10 +199,14 @@ def find_study() -> Study | None:
 def experiment_titles() -> dict[str, str]:
     """The titles of experiments by id; empty if config.yaml is unusable. Others are called by their id."""
     try:
-        experiments = planned_study(project_root() / "config.yaml").experiments
+        return planned_study(project_root() / "config.yaml").titles
     except BadInput:  # the page of figures, which needs the file, gives the reason
         return {}
-    return {name: experiment.title for name, experiment in experiments.items() if experiment.title is not None}
+
+
+def title_of_experiment(name: str) -> str:
+    """The title of an experiment, or its id if config.yaml has none."""
+    return experiment_titles().get(name, name)
 
 
 @kept

@@ -22,6 +22,7 @@ from tmflow.charts.captions import figure_of_the_study
 from tmflow.claims.verdict import Verdict
 from tmflow.platform.facts import is_local
 from tmflow.spec import strategies
+from tmflow.spec.factors import DRIVER_FACTORS
 from tmflow.spec.models import MODEL_FACTORS
 from tmflow.spec.trial import Evidence, Status
 
@@ -141,7 +142,10 @@ DATA = (
 )
 
 
-LABELS = {"matrix": "Input pixels"}
+LABELS = {
+    "matrix": "Input pixels", "mode": "Mode of updates", "servers": "Parameter servers",
+    "slowdown": "Slowdown of the last worker",
+}  # fmt: skip
 """The labels of factors that are not called by their names."""
 
 
@@ -153,7 +157,7 @@ def factor_label(name: str) -> str:
 # Factors of how a trial ran, and the parameters of strategies; new factors of the spec appear here.
 OF_FACTORS = tuple(
     ValuesFilter(name, factor_label(name), of_factor=True)
-    for name in ("dataset", "model", *MODEL_FACTORS, *WAYS, *strategies.PARAMETERS)
+    for name in ("dataset", "model", *MODEL_FACTORS, *WAYS, *DRIVER_FACTORS["cluster"], *strategies.PARAMETERS)
 )
 
 Chosen = dict[str, tuple[str, ...]]

@@ -15,7 +15,7 @@ from tmflow.analysis import elements, summaries
 from tmflow.analysis.noise import count_disturbed, sentence_on
 from tmflow.analysis.versions import LEAST_ROUNDS
 from tmflow.base.text import from_to, workers
-from tmflow.charts.captions import caption
+from tmflow.charts.captions import NO_TITLES, Titles, caption
 from tmflow.charts.dot_plots import draw_comparison
 from tmflow.charts.figures import Figure
 from tmflow.claims.selection import Missing
@@ -97,12 +97,19 @@ Count = Callable[[Comparison], pd.DataFrame]
 
 
 def ask(
-    source: Source, platform: str, revision: str, consistencies: Consistencies, *, joined: bool = False
+    source: Source,
+    platform: str,
+    revision: str,
+    consistencies: Consistencies,
+    titles: Titles = NO_TITLES,
+    *,
+    joined: bool = False,
 ) -> tuple[Answer, ...]:
     """Give the three answers for a platform, by its key (`tmflow.platform.facts`).
 
-    revision: the revision of the database. consistencies: of the updates of each strategy. joined: pool all
-    sources of the platform. The preferred runs come from a single read; others are read only if these are missing.
+    revision: the revision of the database. consistencies: of the updates of each strategy. titles: of experiments, by
+    id. joined: pool all sources of the platform. The preferred runs come from a single read; others are read only if
+    these are missing.
     """
     with connected(source) as connection:
         preferred = [question.comparisons[0] for question in (TRANSACTIONS, STRATEGIES, ACCURACY)]
@@ -119,13 +126,15 @@ def ask(
 
         lost = describe_losses(losses, queries.full_measures(connection, results_of(platform, joined, OF_LOSSES)))
         return (
-            answer_transactions(runs(TRANSACTIONS), revision, count),
-            answer_strategies(runs(STRATEGIES), lost, consistencies, revision),
-            answer_accuracy(runs(ACCURACY), revision),
+            answer_transactions(runs(TRANSACTIONS), revision, count, titles),
+            answer_strategies(runs(STRATEGIES), lost, consistencies, revision, titles),
+            answer_accuracy(runs(ACCURACY), revision, titles),
         )
 
 
-def answer_transactions(runs: Iterable[pd.DataFrame], revision: str, count: Count | None = None) -> Answer:
+def answer_transactions(
+    runs: Iterable[pd.DataFrame], revision: str, count: Count | None = None, titles: Titles = NO_TITLES
+) -> Answer:
     """Answer whether transactions pay off.
 
     runs: a table of `queries.runs`, with any status, for each comparison of `TRANSACTIONS`, in their order. With
@@ -137,25 +146,31 @@ def answer_transactions(runs: Iterable[pd.DataFrame], revision: str, count: Coun
         share = None if count is None else elements.sentence(elements.committed_elements(selected, count(comparison)))
         return Narrative(short, [*sentences[:1], *([share] if share else []), *sentences[1:]])
 
-    return _answer(TRANSACTIONS, runs, revision, words)
+    return _answer(TRANSACTIONS, runs, revision, words, titles)
 
 
-def answer_strategies(runs: Iterable[pd.DataFrame], lost: str, consistencies: Consistencies, revision: str) -> Answer:
+def answer_strategies(
+    runs: Iterable[pd.DataFrame],
+    lost: str,
+    consistencies: Consistencies,
+    revision: str,
+    titles: Titles = NO_TITLES,
+) -> Answer:
     """Answer which strategy to use; `runs` as for `answer_transactions`; `lost`: a sentence on lost updates."""
 
     def words(summary: pd.DataFrame, selected: pd.DataFrame, comparison: Comparison) -> Narrative:
         return narrative.answer_strategies(summary, selected, comparison.baseline, consistencies, lost)
 
-    return _answer(STRATEGIES, runs, revision, words)
+    return _answer(STRATEGIES, runs, revision, words, titles)
 
 
-def answer_accuracy(runs: Iterable[pd.DataFrame], revision: str) -> Answer:
+def answer_accuracy(runs: Iterable[pd.DataFrame], revision: str, titles: Titles = NO_TITLES) -> Answer:
     """Answer whether accuracy suffers; `runs` as for `answer_transactions`."""
 
     def words(summary: pd.DataFrame, _: pd.DataFrame, comparison: Comparison) -> Narrative:
         return narrative.answer_accuracy(summary, comparison.baseline)
 
-    return _answer(ACCURACY, runs, revision, words)
+    return _answer(ACCURACY, runs, revision, words, titles)
 
 
 def describe_losses(runs: pd.DataFrame, full: pd.DataFrame) -> str:
@@ -171,7 +186,7 @@ def describe_losses(runs: pd.DataFrame, full: pd.DataFrame) -> str:
     return narrative.describe_losses(summaries.lost(selected.runs, full), f"{OF_LOSSES.experiment}: {where}")
 
 
-def _answer(question: Question, runs: Iterable[pd.DataFrame], revision: str, words: Words) -> Answer:
+def _answer(question: Question, runs: Iterable[pd.DataFrame], revision: str, words: Words, titles: Titles) -> Answer:
     try:
         comparison, selected = select_first(question.comparisons, runs)
     except Missing as missing:
@@ -191,10 +206,10 @@ def _answer(question: Question, runs: Iterable[pd.DataFrame], revision: str, wor
         sentences,
         Figure(
             draw_comparison(drawn, comparison.baseline),
-            caption(drawn, revision, f"against {comparison.baseline}"),
+            caption(drawn, revision, f"against {comparison.baseline}", titles=titles),
             drawn,
         ),
-        _rests_on(summary, selected),
+        _rests_on(summary, selected, titles),
         _view(question, comparison, selected.runs),
         question.claims,
     )
@@ -226,13 +241,14 @@ def _setting(summary: pd.DataFrame) -> str:
     return f"{first['model']}, batch {first['batch']}, {workers(int(first['threads']))}, {first['driver']} driver"
 
 
-def _rests_on(summary: pd.DataFrame, selected: SelectedRuns) -> str:
+def _rests_on(summary: pd.DataFrame, selected: SelectedRuns, titles: Titles) -> str:
     first = summary.iloc[0]
     rounds = summary.loc[summary["estimate"].notna(), "rounds"]
     n = from_to(int(rounds.min()), int(rounds.max()), "round")
     incomplete = summary[summary["estimate"].notna() & summary["reason"].notna()]
     gaps = "".join(f" Incomplete: {row['variant']}: {row['reason']}." for _, row in incomplete.iterrows())
-    text = f"{n} on {first['platform_name']}: {first['experiment']}, {_setting(summary)}.{gaps}"
+    experiment = titles.get(first["experiment"], first["experiment"])
+    text = f"{n} on {first['platform_name']}: {experiment}; {_setting(summary)}.{gaps}"
     return " ".join(filter(None, [text, sentence_on(count_disturbed(selected.runs)), selected.left_out]))
 
 

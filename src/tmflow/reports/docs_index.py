@@ -192,18 +192,27 @@ def _terms(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
     header: list[str] = []
     row: list[Token] = []
     in_table = False
-    for token in tokens:
+    for at, token in enumerate(tokens):
         if token.type in ("table_open", "table_close"):
             in_table, header = token.type == "table_open", []
         elif token.type == "inline":
             if in_table:
                 row.append(token)
             else:
-                yield from ((name, token.content) for name in _strong(token))
+                more = _items(tokens[at + 1 :]) if token.content.rstrip().endswith(":") else ""
+                yield from ((name, f"{token.content}{more}") for name in _strong(token))
         elif token.type == "tr_close":
             header = header or [cell.content for cell in row]
             yield from ((name, _row(header, row)) for name in _strong(row[0]))
             row = []
+
+
+def _items(following: Sequence[Token]) -> str:
+    """The items of the list, as Markdown, that begins right after a paragraph; empty if none does."""
+    if [token.type for token in following[:2]] != ["paragraph_close", "bullet_list_open"]:
+        return ""
+    end = next(at for at, token in enumerate(following) if token.type == "bullet_list_close")
+    return "".join(f"\n- {token.content}" for token in following[:end] if token.type == "inline")
 
 
 def _strong(block: Token) -> Iterator[str]:

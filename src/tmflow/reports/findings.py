@@ -20,6 +20,7 @@ from tmflow.analysis.baseline import Ranking
 from tmflow.analysis.stats import Interval, bounded
 from tmflow.analysis.versions import LEAST_ROUNDS
 from tmflow.base.text import interval, listed, several, workers
+from tmflow.charts.captions import NO_TITLES, Titles
 from tmflow.claims.selection import Missing
 from tmflow.reports.comparisons import (
     OF_ALL,
@@ -234,10 +235,12 @@ def sentence(finding: Finding) -> str:
     return text if finding.scale == "full" else f"{QUICK}{text}"
 
 
-def sources(finding: Finding) -> str:
-    """Name the experiments of a finding, with workers and baseline."""
+def sources(finding: Finding, titles: Titles = NO_TITLES) -> str:
+    """Name the experiments of a finding, with workers and baseline; titles: of experiments, by id."""
     used = dict.fromkeys((e.experiment, e.baseline, e.workers) for e in finding.effects.values())
-    return listed([f"{experiment} ({workers(n)}, over {baseline})" for experiment, baseline, n in used])
+    return listed(
+        [f"{titles.get(experiment, experiment)} ({workers(n)}, over {baseline})" for experiment, baseline, n in used]
+    )
 
 
 def _speed(effect: Effect, first: Effect) -> str:
@@ -266,8 +269,8 @@ CAPABILITIES = {"rtm": "RTM", "htm": "POWER", "none": "none"}
 def matrix(findings: Iterable[Finding], machines: pd.DataFrame) -> pd.DataFrame:
     """A row for each platform, in the order given, with texts that sort like their numbers.
 
-    machines: see `platform_queries.platforms`. Columns: platform (the key), platform_name (short), `CORES`,
-    `CAPABILITY`, workers, those of `COLUMNS`, and `LOST`.
+    machines: see `platform_queries.platforms`. Columns: platform (the key), platform_name (short), those of `COLUMNS`,
+    `LOST`, workers, `CORES`, and `CAPABILITY`: results come first, because a phone shows few columns.
     """
     every, facts = list(findings), machines.set_index("platform")
     rows = [
@@ -282,7 +285,7 @@ def matrix(findings: Iterable[Finding], machines: pd.DataFrame) -> pd.DataFrame:
         }
         for name, finding in zip(short_names(every), every, strict=True)
     ]
-    columns = ["platform", "platform_name", CORES, CAPABILITY, "workers", *COLUMNS.values(), LOST]
+    columns = ["platform", "platform_name", *COLUMNS.values(), LOST, "workers", CORES, CAPABILITY]
     table = pd.DataFrame(rows, columns=columns).astype({CORES: "Int64"})
     return table.assign(**{title: align_numbers(list(table[title])) for title in (*COLUMNS.values(), LOST)})
 

@@ -27,6 +27,8 @@ LISTS = {
     "curve": ("iteration",),
     "failed_publications": ("worker", "variable", "failed_publications"),
     "lost": ("variable",),
+    "phases": ("worker", "phase"),
+    "processes": ("role", "index"),
     "reads": ("worker", "variable"),
     "retries": ("worker", "variable", "retries"),
     "staleness": ("worker", "staleness"),

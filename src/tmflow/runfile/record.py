@@ -16,11 +16,13 @@ from tmflow.runfile import content_hash, lines
 from tmflow.spec.abort_codes import Family
 from tmflow.spec.trial import Evidence, Status, TimeDomain, TrialSpec
 
+MOST_COUNTED = 63  # retries, failed publications and taken blocks that the op library tells apart
 MAX = 2**63 - 1  # of a whole number: the columns have 64 bits
 MOST_REPEATS = 100  # of a point in a round
 
 TIMES = ("setup_s", "loop_s", "evaluation_s", "total_s")
 CLOCKS = ("suspended_s", "clock_moved_s")  # of the machine
+TRAFFIC = ("bytes", "transfers")  # of the phases send and receive
 LOCK_TIMES = ("lock_waited_s", "lock_held_s")  # of counters
 NO_TIME = "an emulated run shows no time"
 
@@ -149,7 +151,7 @@ class Retries(_Closed):
     Older runs of the strategies in `spec.strategies.KIND_IN_RETRIES` have here what is now in the next two lists.
     """
 
-    retries: int = Field(ge=0, le=63, description="63 stands for that many or more")
+    retries: int = Field(ge=0, le=MOST_COUNTED, description=f"{MOST_COUNTED} stands for that many or more")
     sections: int = Field(ge=0, le=MAX)
     variable: str
     worker: int = Field(ge=0, le=MAX)
@@ -158,7 +160,7 @@ class Retries(_Closed):
 class FailedPublications(_Closed):
     """The number of a worker's updates with exactly this many private copies of the variable left unpublished."""
 
-    failed_publications: int = Field(ge=0, le=63, description="63 stands for that many or more")
+    failed_publications: int = Field(ge=0, le=MOST_COUNTED, description=f"{MOST_COUNTED} stands for that many or more")
     updates: int = Field(ge=0, le=MAX)
     variable: str
     worker: int = Field(ge=0, le=MAX)
@@ -167,7 +169,7 @@ class FailedPublications(_Closed):
 class TakenBlocks(_Closed):
     """The number of a worker's updates that found exactly this many blocks of the variable taken by another thread."""
 
-    taken_blocks: int = Field(ge=0, le=63, description="63 stands for that many or more")
+    taken_blocks: int = Field(ge=0, le=MOST_COUNTED, description=f"{MOST_COUNTED} stands for that many or more")
     updates: int = Field(ge=0, le=MAX)
     variable: str
     worker: int = Field(ge=0, le=MAX)
@@ -202,11 +204,37 @@ class Lost(_Closed):
         return self
 
 
+class Process(_Closed):
+    """A process of a cluster: a parameter server, which holds variables, or a worker."""
+
+    cpu_s: float | None = Field(None, ge=0, description="processor time in the trial, with set-up and evaluation")
+    exit: int | None = Field(None, ge=-64, le=255, description="code or, negative, signal; None: it served to the end")
+    host: str
+    index: int = Field(ge=0, le=MAX)
+    loop_s: float | None = Field(None, ge=0, description="of a worker's steps, by its own clock")
+    role: Literal["server", "worker"]
+    steps: int | None = Field(None, ge=0, le=MAX, description="of a worker, with steps whose gradient was dropped")
+
+
+class Phase(_Closed):
+    """A part of a worker's steps: its mean over the traced steps. All phases together are the step."""
+
+    LATER: ClassVar[tuple[str, ...]] = TRAFFIC
+
+    bytes: int | None = Field(None, ge=0, le=MAX, description="of the elements of these tensors")
+    phase: Literal["receive", "compute", "send", "queue", "apply", "other"]
+    samples: int = Field(ge=1, le=MAX, description="traced steps")
+    seconds: float = Field(ge=0, description="mean of a step")
+    transfers: int | None = Field(None, ge=0, le=MAX, description="tensors that tasks send each other in a step")
+    worker: int = Field(ge=0, le=MAX)
+
+
 class Run(_Closed):
     """A recorded trial. An empty list means not measured; a 0 inside one means measured zero."""
 
     LATER: ClassVar[tuple[str, ...]] = (
         *("repeat", "backend", "fused", "retries", "failed_publications", "taken_blocks", "reads", "lost"),
+        *("processes", "phases"),
     )
 
     schema_version: Literal[1] = 1
@@ -218,7 +246,7 @@ class Run(_Closed):
     ordinal: int = Field(ge=0, le=MAX, description="position in the round's shuffled order")
     order_seed: int = Field(ge=0, le=MAX, description="seed of that shuffle")
     trial_seed: int = Field(ge=0, le=MAX, description="spec.seed + round - 1")
-    resumed: bool = Field(description="run by a process that resumed an interrupted round")
+    resumed: bool = Field(description="continues an interrupted round, or a training from its last checkpoint")
     started_at_utc: str
     spec: TrialSpec
     dataset_sha256: str | None
@@ -246,6 +274,8 @@ class Run(_Closed):
     taken_blocks: Entries[TakenBlocks] = []
     reads: Entries[Reads] = []
     lost: Entries[Lost] = []
+    processes: Entries[Process] = []
+    phases: Entries[Phase] = []
 
     @model_validator(mode="after")
     def _error_xor_result(self) -> Self:

@@ -6,6 +6,7 @@ import os
 import resource
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,7 +76,10 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Sample:
-    """The counters at one moment. `own_s`: CPU time of this process and of children that it has waited for."""
+    """The counters at one moment. `own_s`: CPU time of this process and of all its descendants, ended or not.
+
+    The tasks of a cluster are descendants that still run.
+    """
 
     clocks: Clocks
     own_s: float
@@ -88,9 +92,9 @@ class Sample:
 
 
 def sample(stat: Path = Path("/proc/stat")) -> Sample:
-    """Take a sample, in well under a millisecond; call it before and after a trial."""
+    """Take a sample, in about a millisecond; call it before and after a trial."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    own_s = sum(usage.ru_utime + usage.ru_stime for usage in used)
+    own_s = sum(usage.ru_utime + usage.ru_stime for usage in used) + _used_by_descendants()
     try:
         times = CpuTimes.parse(stat.read_text())
     except OSError:
@@ -100,6 +104,15 @@ def sample(stat: Path = Path("/proc/stat")) -> Sample:
     except OSError:
         load1 = None
     return Sample(Clocks.read(), own_s, load1, times)
+
+
+def _used_by_descendants() -> float:
+    """CPU time of the descendants that still run, with that of their children for which they have waited."""
+    used_s = 0.0
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            used_s += sum(process.cpu_times()[:4])  # user and system, its own and of its children
+    return used_s
 
 
 class Watch:
@@ -131,9 +144,8 @@ def between(before: Sample, after: Sample, shares_since: Sample | None = None) -
     """The activity of other processes between two samples: the fields of a `runfile.MachineState`.
 
     The shares, and with them `disturbed`, are None if the counters are unreadable or constant (a sandbox shows zeros),
-    or if the window is shorter than MIN_WINDOW_S. A short window is extended back to `shares_since`, if given. A child
-    that is still running counts as another process. Suspension, or a clock that was set, disturbs a window of any
-    length.
+    or if the window is shorter than MIN_WINDOW_S. A short window is extended back to `shares_since`, if given.
+    Suspension, or a clock that was set, disturbs a window of any length.
     """
     too_short = after.at_s - before.at_s < MIN_WINDOW_S
     steal, others = _shares(shares_since if shares_since is not None and too_short else before, after)

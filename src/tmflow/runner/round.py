@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,18 @@ from tmflow.runner.journal import Journal, UnderWay, add_warm_up
 from tmflow.runner.supervisor import TIMED_OUT, RoundJob, Trial
 from tmflow.spec.trial import Status, TrialSpec
 from tmflow.training import native_driver, session
+from tmflow.training.cluster import driver as cluster_driver
 from tmflow.training.data import Images, TrialData
 from tmflow.training.measurement import Variant, graph_key
 
+MakeVariant = Callable[[TrialSpec, ResolvedStrategy, int, int], Variant]  # as `make_variant`
+
 
 class RoundRunner:
-    """Runs the trials of one process of a round that are not in the journal yet."""
+    """Runs the trials of one process of a round that are not in the journal yet, with variants made by `make`."""
 
-    def __init__(self, job: RoundJob, journal: Journal, process: int) -> None:
+    def __init__(self, job: RoundJob, journal: Journal, process: int, make: MakeVariant | None = None) -> None:
+        self._make = make or make_variant
         self._watch = machine_load.Watch()  # before any work, so that the first short trials have a window too
         self._job = job
         self._journal = journal
@@ -115,7 +119,7 @@ class RoundRunner:
         key = graph_key(spec)
         if key not in self._variants:
             workers = max(trial.spec.threads for trial in self._graphs[key])
-            self._variants[key] = make_variant(spec, self._strategy(spec), workers, self._seed(spec))
+            self._variants[key] = self._make(spec, self._strategy(spec), workers, self._seed(spec))
         return self._variants[key]
 
     def _trial(self, trial: Trial) -> Run:
@@ -137,6 +141,7 @@ class RoundRunner:
             state = self._watch.since(before, machine_load.sample())
             return self._record(trial, started_at, status="failed", reason=reason, machine=state)
         after = machine_load.sample()
+        measured.environment = self._facts["environment"] | measured.environment
         return self._record(
             trial,
             started_at,
@@ -164,8 +169,7 @@ class RoundRunner:
             evidence=spec.evidence,
             time_domain="wall",
             backend=self._backends[spec.profile],
-            **self._facts,
-            **fields,
+            **(self._facts | fields),
         )
 
     @contextmanager
@@ -213,6 +217,8 @@ def make_variant(spec: TrialSpec, strategy: ResolvedStrategy, max_workers: int, 
     """
     if spec.driver == "native":
         return native_driver.Variant(spec, strategy)
+    if spec.driver == "cluster":
+        return cluster_driver.Variant(spec, strategy, max_workers)
     return session.Variant(spec, strategy, max_workers, seed)
 
 

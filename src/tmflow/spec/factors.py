@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -20,9 +20,13 @@ PIXELS = 784
 
 Dataset = Literal["mnist", "digits"]
 Activation = Literal["sigmoid", "relu"]
-Driver = Literal["session", "native"]
+Driver = Literal["session", "native", "cluster"]
+Mode = Literal["async", "sync", "model_parallel"]
+Placement = Literal["round_robin", "size"]
 Variables = Literal["ref", "resource"]
 StepCall = Literal["run", "callable"]
+Executor = Literal["tensorflow", "tf_pool", "std_pool", "tbb"]
+Transport = Literal["grpc", "df"]
 Pinning = Literal["none", "cores"]  # TensorFlow's own threads, which do the session driver's work, cannot be pinned
 Reading = Literal["plain", "consistent"]
 Layout = Literal["separate", "joined"]
@@ -42,7 +46,10 @@ Optimisation = Literal["O0", "O3"]
 
 @dataclass(frozen=True)
 class OfDriver:
-    """The factor applies to one driver only, and is None for the others."""
+    """The factor applies to one driver only, and is None for the others.
+
+    If a spec of that driver does not give it, it has the default.
+    """
 
     driver: str
     default: Value
@@ -70,7 +77,7 @@ class Factors(BaseModel):
     variables: Annotated[Variables | None, OfDriver("session", "ref")] = Field(
         None, description="TensorFlow's kind of variable, ref (as the study) or resource"
     )
-    threads: int = Field(ge=1, le=1024, description="worker threads")
+    threads: int = Field(ge=1, le=1024, description="workers: threads, or with driver cluster processes")
     batch: int = Field(ge=1, le=10_000, description="images per step of a worker")
     matrix: int = Field(PIXELS, ge=1, le=PIXELS, description="number of leading pixels of each image that are used")
     iterations: int = Field(ge=1, le=10_000_000, description="total number of steps, split evenly over the workers")
@@ -88,6 +95,24 @@ class Factors(BaseModel):
     step_call: Annotated[StepCall | None, OfDriver("session", "run")] = Field(
         None, description="session.run (as the study) or a prepared callable"
     )
+    servers: Annotated[int | None, OfDriver("cluster", 1)] = Field(
+        None, ge=1, le=64, description="parameter servers, processes that hold the variables"
+    )
+    mode: Annotated[Mode | None, OfDriver("cluster", "async")] = Field(
+        None,
+        description="async applies each gradient on its arrival, sync the mean of the workers' gradients; "
+        "model_parallel splits the layers over the workers",
+    )
+    backup_workers: Annotated[int | None, OfDriver("cluster", 0)] = Field(
+        None, ge=0, le=1023, description="workers for whose gradients a step of mode sync does not wait"
+    )
+    placement: Annotated[Placement | None, OfDriver("cluster", "round_robin")] = Field(
+        None,
+        description="variables go to the servers in turn, or (size) each to the one with the fewest bytes",
+    )
+    slowdown: Annotated[int | None, OfDriver("cluster", 1)] = Field(
+        None, ge=1, le=100, description="how many times longer the last worker takes to compute a gradient"
+    )
     pinning: Pinning = Field(
         "none", description="none leaves the choice of cores to the kernel; cores gives each worker one (native only)"
     )
@@ -102,6 +127,13 @@ class Factors(BaseModel):
     )
     gradient_cost: Annotated[int, AddedLater(1)] = Field(
         1, ge=1, le=100, description="backward passes per step, of which the last one's gradient is applied (session)"
+    )
+    executor: Annotated[Executor, AddedLater("tensorflow")] = Field(
+        "tensorflow",
+        description="what runs TensorFlow's graph: its executor, or ours on its threads, a pool or oneTBB",
+    )
+    transport: Annotated[Transport, AddedLater("grpc")] = Field(
+        "grpc", description="how the tasks of a cluster call each other: TensorFlow's gRPC, or ours over TCP"
     )
     test_images: int = Field(10_000, ge=1, le=10_000, description="number of leading test images for the accuracy")
     curve_points: int = Field(0, ge=0, le=1000, description="untimed pauses in which the accuracy is measured")
@@ -147,13 +179,17 @@ def _declared(kind: type[Declaration]) -> Iterator[tuple[str, Declaration]]:
                 yield name, metadata
 
 
-# Factors of the session driver, and their default values.
-SESSION_FACTORS: dict[str, Value] = {
-    name: declared.default for name, declared in _declared(OfDriver) if declared.driver == "session"
+# The factors of each driver that are not every driver's, and their default values.
+DRIVER_FACTORS: dict[str, dict[str, Value]] = {
+    driver: {name: declared.default for name, declared in _declared(OfDriver) if declared.driver == driver}
+    for driver in get_args(Driver)
 }
 
 # Factors that were added later, and the value that all earlier trials had.
 VALUES_BEFORE: dict[str, Value] = {name: declared.before for name, declared in _declared(AddedLater)}
+
+# Executors whose threads are not TensorFlow's.
+OWN_THREADS = ("std_pool", "tbb")
 
 # Factors that apply only under some values of another factor, and are None under all others.
 OWNERS: dict[str, tuple[str, list[str]]] = {

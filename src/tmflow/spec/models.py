@@ -20,12 +20,15 @@ class Model:
     the microseconds that each image of its batch adds. evaluated_us: a guess of the microseconds to evaluate one image.
     The order of magnitude is enough, because measured runs replace the guesses.
 
+    layers: those with variables, each with weights and a bias.
+
     factors: the factors that apply to this model and not to every model, each with its default in `tmflow train`. A
     spec of the model has all of them.
     """
 
     summary: str
     step_us: Mapping[str, tuple[float, float]]
+    layers: int
     evaluated_us: float = 2.0
     factors: Mapping[str, Value | float] = field(default_factory=dict)
     all_pixels: bool = False  # it cannot use truncated images
@@ -36,7 +39,8 @@ MODELS: Mapping[str, Model] = MappingProxyType(
     {
         "mnist_deep": Model(
             summary="two convolutions and two dense layers, with dropout",
-            step_us={"session": (4000, 650)},
+            step_us={"session": (4000, 650), "cluster": (28_000, 650)},
+            layers=4,
             evaluated_us=200,
             factors={"dropout_keep": 0.5},
             all_pixels=True,
@@ -44,12 +48,21 @@ MODELS: Mapping[str, Model] = MappingProxyType(
         ),
         "mnist_mlp": Model(
             summary="one hidden layer",
-            step_us={"session": (400, 10), "native": (30, 7)},
+            step_us={"session": (400, 10), "native": (30, 7), "cluster": (3400, 10)},
+            layers=2,
             factors={"hidden": 128, "activation": "relu"},
+        ),
+        "mnist_sigmoid": Model(
+            summary="one hidden layer of sigmoid units, from standard normal weights, as in the distributed study",
+            step_us={"session": (300, 8), "cluster": (2800, 8)},
+            layers=2,
+            factors={"hidden": 100},
+            learning_rate=0.001,
         ),
         "mnist_softmax": Model(
             summary="softmax regression",
-            step_us={"session": (250, 1.7), "native": (9, 1.3)},
+            step_us={"session": (250, 1.7), "native": (9, 1.3), "cluster": (3300, 1.7)},
+            layers=1,
         ),
     }
 )

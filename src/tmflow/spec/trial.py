@@ -9,7 +9,8 @@ from pydantic import field_validator, model_validator
 
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import unknown
-from tmflow.spec.factors import OWNERS, PIXELS, SESSION_FACTORS, VALUES_BEFORE, Factors
+from tmflow.base.text import several
+from tmflow.spec.factors import DRIVER_FACTORS, OWN_THREADS, OWNERS, PIXELS, VALUES_BEFORE, Factors
 from tmflow.spec.models import MODELS, models_of
 from tmflow.spec.process_env import process_environment
 from tmflow.spec.strategies import PARAMETERS, Value, owners
@@ -28,10 +29,11 @@ class TrialSpec(Factors):
 
     @model_validator(mode="before")
     @classmethod
-    def _session_has_its_factors(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or given.get("driver", "session") != "session":
+    def _driver_has_its_factors(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
             return given
-        return {**given, **{name: value for name, value in SESSION_FACTORS.items() if given.get(name) is None}}
+        factors = DRIVER_FACTORS.get(str(given.get("driver", "session")), {})
+        return {**given, **{name: value for name, value in factors.items() if given.get(name) is None}}
 
     @field_validator("model")
     @classmethod
@@ -39,6 +41,90 @@ class TrialSpec(Factors):
         if value not in MODELS:
             raise ValueError(str(unknown("model", value, MODELS)).removesuffix("."))
         return value
+
+    @model_validator(mode="after")
+    def _cluster_fits_together(self) -> Self:
+        if self.driver != "cluster":
+            return self
+        assert self.backup_workers is not None, "a spec of this driver has it"
+        assert self.servers is not None, "a spec of this driver has it"
+        variables = 1 if self.layout == "joined" else 2 * MODELS[self.model].layers
+        if self.servers > variables:
+            raise ValueError(
+                f"servers {self.servers} is more than the {several(variables, 'variable')} of {self.model}: each "
+                "variable is on one server"
+            )
+        if self.backup_workers and self.mode != "sync":
+            raise ValueError(f"backup_workers {self.backup_workers} belongs to mode sync; mode {self.mode} allows 0")
+        if self.backup_workers >= self.threads:
+            raise ValueError(
+                f"backup_workers {self.backup_workers} leaves no worker to wait for: of {self.threads} workers at most "
+                f"{self.threads - 1} can be backups"
+            )
+        if self.mode == "sync" and self.iterations % self.threads:
+            raise ValueError(
+                f"iterations {self.iterations} cannot be split over {self.threads} workers: in mode sync each worker "
+                "takes part in every step, so iterations must be a multiple of threads"
+            )
+        if self.mode == "sync" and self.kernel == "fused":
+            raise ValueError(
+                "kernel fused belongs to modes async and model_parallel: the mean of several gradients has no factors"
+            )
+        if self.strategy == "leashed":
+            raise ValueError(
+                "strategy leashed belongs to drivers session and native: workers read a server's memory, "
+                "and it keeps the variables elsewhere"
+            )
+        if self.provider == "emulated":
+            raise ValueError("provider emulated belongs to drivers session and native: a server runs no emulator")
+        return self
+
+    @model_validator(mode="after")
+    def _layers_can_be_split(self) -> Self:
+        if self.mode != "model_parallel":
+            return self
+        layers = MODELS[self.model].layers
+        if layers == 1:
+            raise ValueError(f"mode model_parallel splits layers over workers, and {self.model} has only one")
+        if not 2 <= self.threads <= layers:
+            raise ValueError(
+                f"threads {self.threads} does not fit mode model_parallel: it splits the {layers} layers of "
+                f"{self.model} over 2 to {layers} workers"
+            )
+        if self.slowdown != 1:
+            raise ValueError(
+                f"slowdown {self.slowdown} belongs to modes async and sync: in mode model_parallel worker 0 takes all "
+                "steps"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _executor_has_a_graph_and_threads(self) -> Self:
+        if self.driver == "native" and self.executor != "tensorflow":
+            raise ValueError(
+                f"executor {self.executor} belongs to drivers session and cluster; driver native allows tensorflow: it "
+                "runs no graph"
+            )
+        if self.driver == "cluster" and self.transport == "grpc" and self.executor != "tensorflow":
+            raise ValueError(
+                f"executor {self.executor} does not go with transport grpc, which allows tensorflow: TensorFlow's own "
+                "servers cannot choose their executor; transport df can"
+            )
+        if self.executor in OWN_THREADS and self.inter_op_threads not in (None, 0):
+            raise ValueError(
+                f"inter_op_threads {self.inter_op_threads} belongs to executors tensorflow and tf_pool; "
+                f"{self.executor} allows 0: it has a thread for each processor"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _transport_has_a_cluster(self) -> Self:
+        if self.driver != "cluster" and self.transport != "grpc":
+            raise ValueError(
+                f"transport {self.transport} belongs to driver cluster; driver {self.driver} allows grpc: it has one "
+                "process"
+            )
+        return self
 
     @model_validator(mode="after")
     def _factors_fit_together(self) -> Self:
@@ -59,15 +145,15 @@ class TrialSpec(Factors):
             raise ValueError(
                 f"driver {self.driver} does not train {self.model}; it trains {', '.join(models_of(self.driver))}"
             )
-        if self.driver == "session" and self.pinning != "none":
+        if self.driver != "native" and self.pinning != "none":
             raise ValueError(
-                f"pinning {self.pinning} belongs to driver native; driver session allows none: TensorFlow's own "
+                f"pinning {self.pinning} belongs to driver native; driver {self.driver} allows none: TensorFlow's own "
                 "threads, which do its work, cannot be pinned"
             )
-        if self.driver == "native" and self.gradient_cost != 1:
+        if self.driver != "session" and self.gradient_cost != 1:
             raise ValueError(
-                f"gradient_cost {self.gradient_cost} belongs to driver session; driver native allows 1: it stands in "
-                "for a slow TensorFlow, which the native driver does not use"
+                f"gradient_cost {self.gradient_cost} belongs to driver session; driver {self.driver} allows 1: it "
+                "stands in for a slow TensorFlow, which only the session driver measures"
             )
         if MODELS[self.model].all_pixels and self.matrix != PIXELS:
             raise ValueError(f"matrix {self.matrix} does not fit {self.model}: it needs all {PIXELS} pixels")

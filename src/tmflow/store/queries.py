@@ -19,7 +19,7 @@ from tmflow.analysis import versions
 from tmflow.analysis.run_table import Loaded
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.documents import parse_object
-from tmflow.platform.facts import LONGEST_S
+from tmflow.platform.facts import LONGEST_S, MOST_COUNTED
 from tmflow.store import factor_columns, software_labels
 from tmflow.store.frames import (
     SOURCE,
@@ -50,7 +50,10 @@ from tmflow.store.models import (
     Environment,
     Experiment,
     LostUpdate,
+    Phase,
     Platform,
+    Process,
+    Real,
     Round,
     RoundTally,
     Run,
@@ -174,6 +177,32 @@ def full_measures(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:
     return frame(source, select_by_round(columns, only).where(Spec.measures == "full").order_by(Run.id))
 
 
+def phases(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:
+    """uid, phase, phase_us, transfers, bytes: means of a step in a phase, over the workers of a run that traced steps.
+
+    phase_us in microseconds; transfers between tasks and their bytes are NaN in phases that have none, and in runs of
+    earlier versions.
+    """
+    columns = {"phase_us": 1e6 * Phase.seconds}
+    columns |= {of.key: case((of <= MOST_COUNTED, of)) for of in (Phase.transfers, Phase.bytes)}
+    means = [func.avg(value, type_=Real()).label(name) for name, value in columns.items()]
+    joined = select_by_round([Run.uid, Phase.phase, *means], only).join(Phase)
+    possible = joined.where(Run.evidence != "emulated", Phase.seconds <= LONGEST_S)
+    return frame(source, possible.group_by(Run.id, Run.uid, Phase.phase).order_by(Run.id, Phase.phase))
+
+
+def processes(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:
+    """uid, others_per_s: steps per second of a worker of a cluster, by its own clock, over all workers but the last.
+
+    Only for clusters of two or more workers. The last worker is the one that may be slowed down.
+    """
+    per_s = func.sum(Process.steps, type_=Real()) / func.sum(Process.loop_s, type_=Real())
+    joined = select_by_round([Run.uid, per_s.label("others_per_s")], only).join(Process)
+    others = joined.where(Process.role == "worker", Process.index < Spec.threads - 1, Process.loop_s > 0)
+    possible = others.where(Run.evidence != "emulated", Process.loop_s <= LONGEST_S)
+    return frame(source, possible.group_by(Run.id, Run.uid).order_by(Run.id))
+
+
 def aborts(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:
     """uid, mechanism, family, raw_code, n: how often the transactions of a run aborted, by cause."""
     keys = [AbortReason.mechanism, AbortReason.family, AbortReason.raw_code]
@@ -190,6 +219,7 @@ TABLES: dict[str, Callable[..., pd.DataFrame]] = {
     "aborts": aborts,
     "full": full_measures,
     "variables": variable_transactions,
+    "phases": phases,
 }
 
 

@@ -16,6 +16,8 @@ from tmflow.base.files import write_bytes
 from tmflow.base.locks import machine_to_itself
 from tmflow.runfile import record
 from tmflow.runfile.record import CampaignRef, ExperimentRef, Run
+from tmflow.runner.journal import Journal
+from tmflow.runner.round import MakeVariant, RoundRunner
 from tmflow.runner.supervisor import RoundJob, run_round
 from tmflow.spec.trial import TrialSpec
 from tmflow.store.ingest import ingest
@@ -60,12 +62,35 @@ def rounds_of(
     name: str, points: list[TrialSpec], definition: dict[str, Any], rounds: int, folder: Path
 ) -> Iterator[list[Run]]:
     """Run all points in shuffled order in each round, a fresh process per environment; yield the runs of each round."""
+    for job in _jobs(name, points, definition, rounds, folder):
+        run_round(job)
+        yield list(record.read(job.run_file))
+
+
+def train_here(
+    spec: TrialSpec, definition: dict[str, Any], folder: Path, make: MakeVariant, resumed: bool = False
+) -> Run:
+    """Train once in this process, with a variant made by `make`; write the run file to `folder`.
+
+    resumed: the training continues an interrupted one, and the run says so.
+    """
+    (job,) = _jobs("train", [spec], {"factors": spec.identity(), **definition}, 1, folder)
+    job = job.model_copy(update={"resumed": resumed})
+    journal = Journal(job.run_file)
+    RoundRunner(job, journal, 0, make).run()
+    journal.finish()
+    return journal.runs[0]
+
+
+def _jobs(
+    name: str, points: list[TrialSpec], definition: dict[str, Any], rounds: int, folder: Path
+) -> Iterator[RoundJob]:
     check_rounds(rounds)
     definition = {**definition, "scale": "adhoc"}
     experiment = ExperimentRef(name=name, scale="adhoc", definition_sha256=sha256_of(definition), definition=definition)
     campaign = CampaignRef(uid=str(uuid.uuid4()), created_at_utc=utc_now())
     for number in range(1, rounds + 1):
-        job = RoundJob(
+        yield RoundJob(
             campaign=campaign,
             experiment=experiment,
             number=number,
@@ -73,5 +98,3 @@ def rounds_of(
             trial_timeout_s=TIMEOUT_S,
             run_file=_run_file(folder, number),
         )
-        run_round(job)
-        yield list(record.read(job.run_file))

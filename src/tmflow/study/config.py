@@ -37,9 +37,12 @@ Kind = Literal[
     "torn",
     "lock_waited",
     "lock_held",
+    "phases",
+    "step_transfers",
+    "step_bytes",
 ]
 
-TIMES: frozenset[Kind] = frozenset({"speedup", "speedup_vs_tf_lock", "step_time", "time_to_accuracy"})
+TIMES: frozenset[Kind] = frozenset({"speedup", "speedup_vs_tf_lock", "step_time", "time_to_accuracy", "phases"})
 
 # TensorFlow creates these thread pools once per process, for its first session, and a round is one process.
 PER_PROCESS = ("intra_op_threads", "inter_op_threads")
@@ -137,6 +140,11 @@ class Study(_Closed):
             if name not in self.experiments:
                 raise ValueError(str(unknown("experiment in first:", name, self.experiments)).removesuffix("."))
         return self
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """The titles of the experiments that have one, by id."""
+        return {name: it.title for name, it in self.experiments.items() if it.title is not None}
 
     def at(self, scale: Scale) -> list[str]:
         """The experiments of a scale; quick may skip some, and with them the experiments that use their runs."""

@@ -36,15 +36,17 @@ _KEYS: tuple[Callable[[Any], Hashable], ...] = tuple(attrgetter(*names) for name
 # Keys of points that share a graph and a warm-up, and of points with equal cost per step that can all run, or none.
 _OF_GRAPH = tuple(name for name in TrialSpec.model_fields if name not in _PER_TRIAL | _PER_PROCESS)
 _GRAPH, _KIND = attrgetter(*_OF_GRAPH), attrgetter(*_OF_GRAPH, "threads")
-WARM_UP_STEPS = {"session": 20, "native": 1000}
+WARM_UP_STEPS = {"session": 20, "native": 1000, "cluster": 20}  # cluster: of each worker
 
 # Guesses from 2 busy cores of an Intel Emerald Rapids: an order of magnitude, used until there are runs.
-PROCESS_S = {"session": 6.0, "native": 2.5}  # to start one, including TensorFlow and the data
-GRAPH_S = {"session": 0.2, "native": 0.0}
+PROCESS_S = {"session": 6.0, "native": 2.5, "cluster": 6.0}  # to start one, including TensorFlow and the data
+TASK_S = 2.0  # to start a server or worker of a cluster: each imports TensorFlow, several at a time
+GRAPH_S = {"session": 0.2, "native": 0.0, "cluster": 0.5}
 OUTPUTS_S = 6.0  # to store an experiment's runs, to draw its figures and write its table
 SNAKEMAKE_S = 10.0  # to start it, which `tmflow study run` does again for each round that it adds
 REPORT_S = 120.0  # to run the notebooks and write the report, once at the end
-TRIAL_S = 0.05  # a trial without its steps and evaluation
+TRIAL_S = {"session": 0.05, "native": 0.05, "cluster": 0.2}  # a trial without its steps and evaluation
+OVERLAP = 0.8  # the time of a step of a cluster with several workers, as a share of that with one
 BACKWARD = 0.6  # the share of a backward pass in a step (docs/autopsy.md)
 _ELEMENT_NS = {
     "stm": 6.0,
@@ -78,7 +80,7 @@ class Costs:
         kinds: dict[Hashable, list[TrialSpec]] = defaultdict(list)
         for point in points:
             kinds[_KIND(point)].append(point)
-        total, graphs, starts = 0.0, set(), dict[Hashable, float]()
+        total, graphs, starts = 0.0, dict[Hashable, float](), dict[Hashable, float]()
         for points_of_kind in kinds.values():
             first = points_of_kind[0]
             if not self._can_run(first):
@@ -86,11 +88,10 @@ class Costs:
             cost = self.of(first)
             total += repeats * _trials_s(cost, points_of_kind)
             process = tuple(first.process_env(base={}).items())
-            starts[process] = max(starts.get(process, 0.0), PROCESS_S[first.driver])
-            if (graph := _GRAPH(first)) not in graphs:
-                graphs.add(graph)
-                total += GRAPH_S[first.driver] + WARM_UP_STEPS[first.driver] * cost.step_s
-        return total + sum(starts.values())
+            starts[process] = max(starts.get(process, 0.0), _start_s(first))
+            graph, warm_up_s = _GRAPH(first), GRAPH_S[first.driver] + _warm_up_steps(first) * cost.step_s
+            graphs[graph] = max(graphs.get(graph, 0.0), warm_up_s)  # with as many workers as the largest trial
+        return total + sum(graphs.values()) + sum(starts.values())
 
     def trial_s(self, point: TrialSpec) -> float:
         """Seconds of a trial of the point, without its process and its warm-up."""
@@ -128,10 +129,34 @@ def guess(point: TrialSpec) -> Cost:
     model = MODELS[point.model]
     step_us, image_us = model.step_us[point.driver]
     step_us = (step_us + image_us * point.batch) * (1 + BACKWARD * (point.gradient_cost - 1))
+    if point.slowdown is not None:
+        step_us *= _cluster_factor(point)
     step_us += load_network(point.model).elements(point) * _element_ns(point) / 1000
     if point.measures == "full":
         step_us *= 2
-    return Cost(step_us / 1e6, model.evaluated_us / 1e6, TRIAL_S)
+    return Cost(step_us / 1e6, model.evaluated_us / 1e6, TRIAL_S[point.driver])
+
+
+def _cluster_factor(point: TrialSpec) -> float:
+    """What several workers, and a slowed one of them, do to the time of a step of a cluster.
+
+    All workers take equally many steps, so the slowed one's last the longest. In mode model_parallel one of them takes
+    all, so nothing overlaps.
+    """
+    assert point.slowdown is not None, "a spec of this driver has it"
+    if point.mode == "model_parallel":
+        return 1.0
+    of_slowed = (1 + BACKWARD * (point.slowdown - 1)) / point.threads
+    return max(OVERLAP if point.threads > 1 else 1.0, of_slowed)
+
+
+def _start_s(point: TrialSpec) -> float:
+    """Seconds to start the processes of a round that has the point."""
+    return PROCESS_S[point.driver] + TASK_S * (point.threads + point.servers if point.servers else 0)
+
+
+def _warm_up_steps(point: TrialSpec) -> int:
+    return WARM_UP_STEPS[point.driver] * (point.threads if point.driver == "cluster" else 1)
 
 
 def _trials_s(cost: Cost, points: Sequence[TrialSpec]) -> float:

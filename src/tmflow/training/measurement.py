@@ -40,6 +40,9 @@ class Measurement:
     taken_blocks: Rows = field(default_factory=list)
     reads: Rows = field(default_factory=list)
     lost: Rows = field(default_factory=list)
+    processes: Rows = field(default_factory=list)
+    phases: Rows = field(default_factory=list)
+    environment: dict[str, Any] = field(default_factory=dict)  # facts in addition to those of the machine
 
     def train(
         self,
@@ -49,7 +52,7 @@ class Measurement:
         accuracy: Callable[[], float],
     ) -> None:
         """Take all steps, from pause to pause. `loop` trains the batches with these starts, and returns its seconds."""
-        for first, last in itertools.pairwise(_pauses(spec)):
+        for first, last in itertools.pairwise(pauses(spec)):
             self.loop_s += loop(starts[first:last])
             began = time.monotonic()
             self.final_accuracy = accuracy()
@@ -94,6 +97,6 @@ def warm_up_spec(spec: TrialSpec, workers: int, batch: int, steps: int, images: 
     return spec.model_copy(update=changes)
 
 
-def _pauses(spec: TrialSpec) -> list[int]:
+def pauses(spec: TrialSpec) -> list[int]:
     """The steps after which a trial pauses, outside the timed loop, to evaluate; from 0 to its last step."""
     return [int(bound) for bound in np.linspace(0, spec.iterations, max(spec.curve_points, 1) + 1).astype(int)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,6 +17,7 @@ from tmflow.spec.trial import TrialSpec
 CLASSES = 10
 JOINED = "joined"
 Array = NDArray[np.float32]
+Layer = Callable[[TrialSpec, Any, Any, Any, bool], Any]
 Initial = Callable[[tuple[int, ...], np.random.Generator], NDArray[np.float64]]
 
 
@@ -27,6 +29,11 @@ def zeros(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float6
 def tenths(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
     """Initial values of 0.1: the biases of the study's `mnist_deep`."""
     return np.full(shape, 0.1)
+
+
+def standard_normal(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
+    """A normal distribution of mean 0 and standard deviation 1."""
+    return rng.standard_normal(shape)
 
 
 def truncated_normal(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -50,19 +57,37 @@ class Variable:
 class Network:
     """The network of a model.
 
-    variables: for a spec, in the order in which `logits` takes them.
+    variables: for a spec, the weights and the bias of each layer.
 
-    logits: takes a spec, images [n, matrix], the tensors read from the variables, and whether this is training (with
-    dropout); returns the output before the softmax [n, 10], in TensorFlow. It takes tensors, never variables, because
-    the step decides when to read, and the gradient is taken with respect to these tensors.
+    layers: each takes a spec, the output of the layer before (the first takes images [n, matrix]), its weights and its
+    bias as read, and whether this is training (with dropout); returns its output, in TensorFlow.
 
-    scores: the same in NumPy, without training, for the native driver (native_ops/src/train/models.cc); None for a
-    model that the native driver does not train.
+    scores: the same as `logits` in NumPy, without training, for the native driver (native_ops/src/train/models.cc);
+    None for a model that the native driver does not train.
     """
 
     variables: Callable[[TrialSpec], list[Variable]]
-    logits: Callable[[TrialSpec, Any, Sequence[Any], bool], Any]
+    layers: tuple[Layer, ...]
     scores: Callable[[TrialSpec, Array, Sequence[Array]], Array] | None = None
+
+    def logits(
+        self,
+        spec: TrialSpec,
+        images: Any,
+        read: Sequence[Any],
+        training: bool,
+        place: Callable[[int], AbstractContextManager[Any]] = lambda layer: nullcontext(),
+    ) -> Any:
+        """The output before the softmax [n, 10] for images [n, matrix], in TensorFlow.
+
+        read: the tensors read from the variables, never the variables, because the step decides when to read, and the
+        gradient is taken with respect to these tensors. place: gives the context for each layer, by its number.
+        """
+        output = images
+        for number, (layer, weights, bias) in enumerate(zip(self.layers, read[::2], read[1::2], strict=True)):
+            with place(number):
+                output = layer(spec, output, weights, bias, training)
+        return output
 
     def initial_values(self, spec: TrialSpec, seed: int) -> list[Array]:
         """The initial values of the variables in a trial with this seed."""

@@ -8,7 +8,6 @@ step, the same for every strategy.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,37 +21,17 @@ from tmflow.base.errors import Diverged, Unsupported
 from tmflow.native import availability, ops, registry
 from tmflow.native.optimizer import apply_all, inputs_of_updates
 from tmflow.native.registry import ResolvedStrategy
+from tmflow.runtime import session_config
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.data import TrialData, batch_starts
 from tmflow.training.measurement import NOT_FINITE, Measurement, warm_up_spec
 from tmflow.training.models import load_network
 from tmflow.training.network import CLASSES, Layout
+from tmflow.training.tensorflow_module import import_tensorflow
 
 WARM_UP_STEPS = 20
 EVALUATION_CHUNK = 500  # the most images of a chunk
 EVALUATION_CHUNKS = 4  # the fewest chunks, each evaluated by one thread
-
-# TensorFlow works without these modules. Keras, which imports scikit-learn and pandas, takes two fifths of the CPU time
-# of the import, and each round is a process that imports TensorFlow. `tf.keras` imports Keras on its first use.
-NOT_NEEDED = ("keras", "h5py")
-
-
-def import_tensorflow() -> None:
-    """Import TensorFlow without the modules that it does not need; they can still be imported afterwards.
-
-    Only `import tensorflow.keras` does not work, because TensorFlow prepares it during its import: use `tf.keras` or
-    `keras`.
-    """
-    if "tensorflow" in sys.modules:
-        return
-    absent = [name for name in NOT_NEEDED if name not in sys.modules]
-    modules: dict[str, object] = sys.modules  # type: ignore[assignment]  # for None in it
-    modules.update(dict.fromkeys(absent))  # Python cannot import a module that is None here
-    try:
-        import tensorflow  # noqa: F401  # imported for its side effect
-    finally:
-        for name in absent:
-            del sys.modules[name]
 
 
 class Variant:
@@ -92,12 +71,12 @@ class Variant:
             self._step = self._build_step(variables)
             at_rest = self._layout.separate([_read(variable) for variable in variables])
             scores = self._model.logits(spec, self._images, at_rest, False)
-            self._predict = tf.argmax(scores, 1), _all_finite([scores])
-            self._weights_finite = _all_finite(at_rest)
+            self._predict = tf.argmax(scores, 1), all_finite([scores])
+            self._weights_finite = all_finite(at_rest)
         config = tf1.ConfigProto(
             intra_op_parallelism_threads=spec.intra_op_threads, inter_op_parallelism_threads=spec.inter_op_threads
         )
-        self._session = tf1.Session(graph=graph, config=config)
+        self._session = tf1.Session(graph=graph, config=session_config(spec.executor, config))
 
     def _build_step(self, variables: Sequence[Any]) -> Any:
         import tensorflow as tf
@@ -234,7 +213,8 @@ def _read(variable: Any) -> Any:
     return variable.read_value() if hasattr(variable, "handle") else tf.identity(variable._ref())
 
 
-def _all_finite(tensors: Sequence[Any]) -> Any:
+def all_finite(tensors: Sequence[Any]) -> Any:
+    """A scalar: whether all elements of all tensors are finite."""
     import tensorflow as tf
 
     return tf.reduce_all([tf.reduce_all(tf.math.is_finite(tensor)) for tensor in tensors])

@@ -7,6 +7,8 @@ import pytest
 
 from tests.support.frames import grid
 from tmflow.analysis.baseline import time_ratios
+from tmflow.analysis.rounds import pair_by_round
+from tmflow.base.errors import BadInput
 
 PLAIN = {"kernel": "plain", "optimisation": "O3"}
 HTM = {"provider": "rtm", "spending": "study_tsx", "chunk": 0, **PLAIN}
@@ -65,3 +67,13 @@ def test_two_models_are_told_apart() -> None:
     assert dict(zip(ratios["model"], ratios["estimate"], strict=True)) == pytest.approx(
         {"mnist_softmax": 2, "mnist_deep": 3}
     )
+
+
+def test_two_specs_with_equal_factors_are_refused_by_their_campaign_and_round() -> None:
+    """No run file leads to them; a database that somebody changed may hold them."""
+    runs = grid(("lock",), (1,), 2)
+    twice = pd.concat([runs, runs.tail(1).assign(uid="changed")], ignore_index=True)
+    is_lock = twice["strategy"] == "lock"
+    (campaign,) = set(twice["campaign_uid"])
+    with pytest.raises(BadInput, match=f"Campaign '{campaign}' has two baselines .* in round 2; `tmflow db check`"):
+        pair_by_round(twice, is_lock, ["threads"], "loop_s", "base_s")

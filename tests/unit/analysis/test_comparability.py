@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.frames import grid
 from tmflow.analysis.comparability import Difference, Things, differences, forbids
-from tmflow.analysis.comparison import Sides
+from tmflow.analysis.comparison import Sides, compared
 
 FACTS: dict[str, Any] = {"cpu_model": "A CPU", "l3_bytes": 1 << 20}
 SETTINGS: dict[str, Any] = {"kernel": "Linux 6.1", "microcode": "0x1", "mitigations": {"mds": "Not affected"}}
@@ -52,6 +52,30 @@ def test_what_forbids_comparing(change: dict[str, Any], fact: str, values: tuple
     assert (differ[fact].a, differ[fact].b) == values
     blocking = forbids(list(differ.values()), "speed")
     assert any(f"{fact} is {values[0]} in A and {values[1]} in B" in sentence for sentence in blocking)
+
+
+CLUSTER = {"driver": "cluster", "iterations": 240}
+
+
+def test_a_cluster_of_processes_is_never_compared_with_threads_nor_sync_with_async() -> None:
+    for ours, others, fact in (
+        (side(iterations=240), side("nolock", **CLUSTER), "driver"),
+        (side(**CLUSTER), side("nolock", **CLUSTER, mode="sync"), "mode"),
+    ):
+        differ = found(ours, others)
+        assert differ[fact].judgement == "blocks"
+        assert len(forbids(list(differ.values()), "accuracy")) == len(forbids(list(differ.values()), "speed")) > 0
+        assert compared(Sides(ours, others), "speed")["estimate"].isna().all()
+    assert "processes" in found(side(iterations=240), side("nolock", **CLUSTER))["driver"].why
+    both = pd.concat([side(iterations=240), side(**CLUSTER)], ignore_index=True)
+    pairs = compared(Sides(both, side("nolock", **CLUSTER)), "speed").dropna(subset="estimate")
+    assert set(pairs["driver"]) == {"cluster"}  # only points of the same driver are compared
+
+
+def test_a_network_that_is_measured_anew_in_each_round_is_not_compared() -> None:
+    other = {"network": [{"server": 0, "interface": "loopback", "rtt_us": 20.0, "bandwidth_mb_s": 3000.0}]}
+    assert "network" not in found(side(), side("nolock", env_sha256="e2"), environment=other)
+    assert "kernel" in found(side(), side("nolock", env_sha256="e2"), environment={"kernel": "Linux 6.2"})
 
 
 def test_uncommitted_changes_of_two_campaigns_may_differ() -> None:

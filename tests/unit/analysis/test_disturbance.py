@@ -64,8 +64,13 @@ def test_the_load_of_a_round_is_that_of_its_trials_by_their_time() -> None:
         ),
         (
             Disturbance(4, 1, 0, 1, 0, RoundLoad(1, 0.123, 0.123, 1.0)),
-            "Other processes used the machine during 1 of 4 trials, and during most trials of 0 of 1 round, so their "
-            "times are less certain. During the round other processes used 12 % of the machine.",
+            "Other processes used the machine during 1 of 4 trials, so their times are less certain. During the round "
+            "other processes used 12 % of the machine.",
+        ),
+        (
+            Disturbance(4, 4, 0, 2, 0, RoundLoad(2, 0.77, 0.998, 1.0)),
+            "Other processes used the machine during 4 of 4 trials, so their times are less certain. During the rounds "
+            "other processes used 77 % of the machine, at most 100 % in one.",
         ),
         (
             Disturbance(138, 129, 0, 6, 5),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.frames import records, run
 from tmflow.analysis import elements
-from tmflow.analysis.summaries import mean_staleness, p95_staleness
+from tmflow.analysis.summaries import mean_staleness, p95_staleness, step_bytes, step_transfers
 from tmflow.charts.figures import DRAWINGS, figures_of
 from tmflow.spec.strategies import parameters_of
 
@@ -89,7 +89,7 @@ def test_the_sentence_gives_the_range_over_workers_that_fit() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "words"),
     [
-        (1.0, 1.0, "100 to 100"),
+        (1.0, 1.0, "100"),
         (0.0012, 0.995, "0.12 to 100"),
         (0.013, 0.446, "1.3 to 45"),
         (0.0996, 0.994, "10 to 99"),
@@ -158,3 +158,20 @@ def test_mean_staleness_is_the_mean_over_steps() -> None:
     summary = mean_staleness(runs, counts)
     assert summary["estimate"].tolist() == [1.5]
     assert summary["low"].tolist() == [0.0]
+
+
+def test_the_traffic_of_a_step_is_that_of_both_directions() -> None:
+    runs = pd.DataFrame([run(driver="cluster", round=number) for number in (1, 2)])
+    first, second = runs["uid"]
+    rows = [
+        (first, "send", 3.0, 40.0),
+        (first, "receive", 4.0, 60.0),
+        (first, "compute", None, None),
+        (second, "send", 3.0, 40.0),
+        (second, "receive", 4.0, 80.0),
+    ]
+    phases = pd.DataFrame(rows, columns=["uid", "phase", "transfers", "bytes"])
+    assert step_transfers(runs, phases)["estimate"].tolist() == [7]
+    assert step_bytes(runs, phases)["estimate"].tolist() == [110]
+    untold = step_bytes(runs, phases.assign(bytes=float("nan")))  # runs of an earlier version
+    assert untold["estimate"].isna().all()

@@ -12,7 +12,7 @@ import pytest
 from tests.support.frames import ended, grid, run
 from tmflow.analysis import baseline, summaries
 from tmflow.analysis.comparison import Sides, compared
-from tmflow.analysis.repeats import average_repeats, averaged, mean_time
+from tmflow.analysis.repeats import average_repeats, averaged, mean_time, spread
 from tmflow.analysis.versions import origins
 from tmflow.reports.narrative import find_not_slower
 
@@ -140,3 +140,10 @@ def test_averages_are_geometric_for_times_and_of_the_known_values() -> None:
 def test_one_time_is_its_own_average_to_the_bit(seconds: float) -> None:
     assert mean_time([seconds]) == seconds
     assert mean_time([seconds / 2, seconds * 2]) == pytest.approx(seconds)
+
+
+def test_a_spread_is_the_standard_deviation_of_a_group_and_unknown_for_one_value() -> None:
+    values, group = np.array([0.5, 0.1, 0.2, 0.6, 0.3]), np.array([0, 1, 1, 0, 2])
+    expected = [np.std([0.5, 0.6], ddof=1), np.std([0.1, 0.2], ddof=1), math.nan]
+    assert spread(values, group) == pytest.approx(expected, nan_ok=True)
+    assert spread(np.array([0.25, 0.25]), np.array([0, 0])) == [0.0]

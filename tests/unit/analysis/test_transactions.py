@@ -43,10 +43,10 @@ def test_emulated_and_measured_and_two_emulators_are_never_drawn_together() -> N
     assert summary["rounds"].tolist() == [6] * 8
     parts = dict(panels(summary))
     assert list(parts) == [
-        "evidence emulated, backend ibm-power8-s822 0123abcd",
-        "evidence emulated, backend intel-tsx-study 0123abcd",
-        "evidence emulated, backend intel-tsx-study 4567cdef",
-        "evidence measured",
+        "emulated, backend ibm-power8-s822 0123abcd",
+        "emulated, backend intel-tsx-study 0123abcd",
+        "emulated, backend intel-tsx-study 4567cdef",
+        "measured",
     ]
     for label, part in parts.items():
         text = captions.caption(part, "1", label).text

@@ -312,7 +312,7 @@ def test_disturbed_rounds_are_in_the_caption() -> None:
     runs = grid()
     assert "disturbed" not in captions.caption(summaries.accuracy(runs), "1").text
     runs.loc[runs["round"] < 3, "disturbed"] = True
-    assert "up to 2 rounds of a point were disturbed" in captions.caption(summaries.accuracy(runs), "1").text
+    assert "up to 2 disturbed rounds in a point" in captions.caption(summaries.accuracy(runs), "1").text
 
 
 def test_looks_are_distinct_fixed_and_the_same_in_every_chart() -> None:

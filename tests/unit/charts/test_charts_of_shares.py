@@ -53,7 +53,7 @@ def test_failures_are_stacked_by_cause_and_the_interval_is_that_of_the_whole() -
     assert [row["bar_high"] for row in whisker["rows"]] == pytest.approx(whole["high"].tolist())
     assert value_range(summary)[:2] == (0, 1)
     text = captions.caption(summary, "1").text
-    assert "Aborts by family, fig_4_1" in text
+    assert "Aborts by family – fig_4_1" in text
     assert "t intervals of all causes together" in text
 
 

@@ -62,7 +62,7 @@ def test_points_of_what_is_on_no_axis_are_lines_of_their_own_and_told() -> None:
     assert "batch" in {entry["field"] for entry in marks(chart, "point")[0]["encoding"]["tooltip"]}
     text = said(summary, Layout("threads", "variant"))
     assert "Lines of one colour also differ in batch (1, 5 and 15)." in text
-    assert "the chart has 6 lines in 2 colours" in text
+    assert "the chart has 6 lines for 2 names of the legend" in text
     assert "also differ in" not in said(summary, Layout("threads", "variant", "batch"))
 
 
@@ -146,6 +146,15 @@ def test_more_than_a_reader_can_tell_apart_is_told(layout: Layout, most: int, co
 def test_too_many_lines_are_told() -> None:
     summary = summaries.accuracy(together(*(grid(("lock",), (1, 2), 1, batch=n) for n in range(1, 101))))
     assert f"Showing {LINES} of 100 lines." in said(summary, Layout("threads", "variant"))
+
+
+@pytest.mark.parametrize(("batches", "intervals"), [(20, True), (21, False)])
+def test_a_crowd_of_lines_is_drawn_without_intervals_and_that_is_said(batches: int, intervals: bool) -> None:
+    runs = together(*(grid(("lock",), (1, 2), batch=n) for n in range(1, batches + 1)))
+    figure = explore.figure(summaries.accuracy(runs), Layout("threads", "variant"), "1")
+    bars = [rule for rule in marks(figure.chart, "rule") if rule["rows"]]
+    assert bool(bars) == intervals
+    assert ("drawn without intervals; they are in the tooltips and the table" in figure.caption.text) != intervals
 
 
 def test_emulated_runs_have_no_time_and_that_is_said() -> None:

@@ -15,7 +15,7 @@ from PIL import Image
 from tests.support.frames import grid, records
 from tmflow.analysis import summaries
 from tmflow.analysis.run_table import Loaded
-from tmflow.charts import captions, figures, measure_charts
+from tmflow.charts import captions, figures, measure_charts, palette
 from tmflow.charts.figures import Figure, draw_experiment, export, figures_of
 from tmflow.charts.marks import Published
 from tmflow.study.config import Kind
@@ -92,7 +92,9 @@ def everything() -> Loaded:
     own = {"threads": (1, 2), "rounds": 2, "curve_points": 2}
     hardware = {"provider": "rtm", "budget": 5, "spending": "study_tsx", "chunk": 0}
     full = grid(("lock",), (2,), rounds=2, measures="full")
-    runs = pd.concat([grid(("tf_lock", "stm"), **own), grid(("htm",), **own, **hardware), full], ignore_index=True)
+    usual = [grid(("tf_lock", "stm"), **own), grid(("htm",), **own, **hardware)]
+    cluster = grid(("lock",), (1, 2), rounds=2, driver="cluster").assign(uid=lambda of: "cluster-" + of["uid"])
+    runs = pd.concat([*usual, full, cluster], ignore_index=True)
     uids = runs.loc[runs["curve_points"] > 0, "uid"]
     curves = [{"uid": u, "iteration": i, "elapsed_s": i / 100, "accuracy": a} for u in uids for i, a in CURVE]
     aborts = [
@@ -107,9 +109,13 @@ def everything() -> Loaded:
         transactions=pd.DataFrame({"uid": runs["uid"], "commits": 9, "fallbacks": 1, "attempts": 12}),
         aborts=pd.DataFrame(aborts),
         full=pd.DataFrame({"uid": full["uid"]}).assign(**dict.fromkeys(FULL_SHARES, 0.25)),
+        phases=pd.DataFrame(
+            [(uid, phase, 9.5, 3.0, 64.0) for uid in cluster["uid"] for phase in palette.PHASES], columns=PHASES
+        ),
     )
 
 
+PHASES = ["uid", "phase", "phase_us", "transfers", "bytes"]
 CURVE = ((100, 0.2), (200, 0.98))
 FULL_SHARES = ("lost_fraction", "torn_fraction", "lock_waited_fraction", "lock_held_fraction")
 
@@ -131,9 +137,18 @@ def test_kinds_can_be_chosen_and_figures_say_whose_runs_they_draw(tmp_path: Path
     assert [entry["kind"] for entry in index["figures"]] == ["failures", "commits"]
     (failures, _) = index["figures"]
     assert failures["title"] == "Failed transactions by cause, as figure 4.3 of the study (htm)"
-    assert "Runs of the experiment fig_4_1." in failures["caption"]
+    assert "Runs of the experiment “fig_4_1”." in failures["caption"]
     assert failures["files"] == ["fig-4.3-failures-htm.csv"]
     assert set(pd.read_csv(tmp_path / "fig-4.3-failures-htm.csv")["cause"]) == {"capacity", "any"}
+
+
+def test_captions_name_experiments_by_their_titles(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(figures, "FORMATS", {"csv": "text/csv"})
+    titles = {"fig_4_1": "Softmax, batches of 100", "causes": "Causes of aborts"}
+    path = draw_experiment(everything(), "causes", tmp_path, "42", ["failures"], titles=titles)
+    (failures,) = json.loads(path.read_text())["figures"]
+    assert failures["title"] == "Failed transactions by cause – Causes of aborts (htm)"
+    assert "Runs of the experiment “Softmax, batches of 100”." in failures["caption"]
 
 
 def test_what_was_asked_for_and_not_recorded_is_listed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 from typing import Any
@@ -11,10 +12,11 @@ import pytest
 
 from tests.support.frames import grid
 from tmflow.analysis import summaries
-from tmflow.charts import explore
+from tmflow.charts import captions, explore
 from tmflow.charts.axes import max_line_length, max_lines, wrap_name, wrapped_label_expr
-from tmflow.charts.figures import svg
+from tmflow.charts.figures import figures_of, svg
 from tmflow.charts.layout import Layout
+from tmflow.charts.tooltips import workers_of
 from tmflow.spec.strategies import parameters_of
 
 LIBRARIES = [f"libitm-{number} of a name that is too long for a line" for number in (1, 2)]
@@ -69,3 +71,38 @@ def test_a_long_name_is_in_lines_of_the_room_that_there_is() -> None:
 def test_no_name_is_in_what_vega_computes() -> None:
     assert "alert" not in wrapped_label_expr(["a name of two lines'+alert(1)+'"], 72)
     assert "alert" not in wrapped_label_expr(["a name of two lines'+alert(1)+'"], 600, 72)
+
+
+def test_workers_of_a_cluster_are_processes() -> None:
+    cluster = {"driver": "cluster", "model": "mnist_sigmoid", "hidden": 100, "iterations": 240}
+    for driver, runs in (("threads", grid()), ("processes", grid(**cluster))):
+        ((_, figure),) = figures_of("step_time", summaries.step_time(runs), "1")
+        text = json.dumps(figure.spec())
+        assert f"Worker {driver}" in text
+        assert f"worker {driver}" in text
+        assert f"orker {'threads' if driver == 'processes' else 'processes'}" not in text
+    assert workers_of(["cluster", "session"]) == "workers"
+
+
+def test_the_number_of_workers_of_a_panel_is_that_of_processes() -> None:
+    slowed = [
+        grid(("lock",), (2, 4), driver="cluster", mode="sync", slowdown=slowdown, iterations=240)
+        for slowdown in (1, 2, 5)
+    ]
+    drawn = dict(figures_of("accuracy", summaries.accuracy(pd.concat(slowed, ignore_index=True)), "1"))
+    assert list(drawn) == ["worker processes 2", "worker processes 4"]
+    assert "Slowdown of the last worker (times)" in json.dumps(drawn["worker processes 2"].spec())
+    assert "worker processes 2" in drawn["worker processes 2"].caption.title
+
+
+def test_a_caption_names_servers_and_mode_and_what_is_unusual_about_a_cluster() -> None:
+    cluster = {"driver": "cluster", "model": "mnist_sigmoid", "hidden": 100, "iterations": 240, "threads": (2, 4)}
+
+    def ways(**factors: Any) -> str:
+        return captions.workload(summaries.step_time(grid(**cluster, **factors)).iloc[0]).rpartition("; ")[2]
+
+    assert ways() == "cluster driver, 1 server, mode async."
+    assert ways(servers=2, placement="size") == "cluster driver, 2 servers, mode async, variables placed by size."
+    sync = {"mode": "sync", "backup_workers": 1, "slowdown": 5}
+    assert ways(**sync) == "cluster driver, 1 server, mode sync, 1 backup worker, last worker 5 times slower."
+    assert captions.workload(summaries.step_time(grid()).iloc[0]).endswith("; session driver, ref variables.")

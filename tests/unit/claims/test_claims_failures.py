@@ -149,3 +149,27 @@ def test_resumed_rounds_are_told(true_world: dict[str, Tables]) -> None:
     assert verdict.finding.verdict == "holds here"
     assert ", 1 round interrupted and resumed in another process: " in verdict.finding.why
     assert verdict.as_json()["runs"]["resumed"] == 21
+
+
+def test_a_spread_of_equal_seeds_needs_two_trials_in_a_round(claims_db: Connection) -> None:
+    name = "distributed-not-deterministic"
+    set_world(claims_db, CLAIMS, CLAIMS.claims[name], "holds")
+    tables = load(claims_db, experiments(only(name)))
+    assert verdict_of(name, tables, lambda runs: runs).finding.verdict == "holds here"
+    alone = verdict_of(name, tables, lambda runs: runs[runs["repeat"] == 1]).finding
+    assert (alone.verdict, alone.numbers) == ("untested here", [])
+    same = verdict_of(name, tables, lambda runs: runs.assign(final_accuracy=0.5)).finding
+    assert same.verdict == "does not hold here"
+
+
+def test_runs_with_other_steps_per_worker_say_nothing_about_equal_steps(claims_db: Connection) -> None:
+    """Runs with as many steps in all are of the same experiment, and have the same number for one worker."""
+    name = "distributed-two-workers-learn-more"
+    set_world(claims_db, CLAIMS, CLAIMS.claims[name], "holds")
+    tables = load(claims_db, experiments(only(name)))
+    finding = verdict_of(name, tables, lambda runs: runs).finding
+    assert finding.verdict == "holds here"
+    assert {*finding.runs[0]["threads"]} == {1, 2}
+    in_all = verdict_of(name, tables, lambda runs: runs[runs["iterations"] == 1200]).finding
+    assert in_all.verdict == "untested here"
+    assert "1200 steps per worker has no run with a number of workers that it is about" in in_all.why

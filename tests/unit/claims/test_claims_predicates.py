@@ -49,6 +49,8 @@ ratio_within = comparing(predicates.RatioWithin, "average", metric="time")
 share_above, share_below = comparing(predicates.ShareAbove), comparing(predicates.ShareBelow)
 equally_accurate = comparing(predicates.ShareDifference, share_of="accuracy", low=-0.02, high=0.02)
 fewer_aborts = comparing(predicates.ShareDifference, "average", share_of="attempts", causes=["conflict"], high=0.0)
+rising = comparing(predicates.ShareRise, share_of="accuracy", low=0.02)
+within = comparing(predicates.ShareWithin, share_of="accuracy", low=0.2, high=0.5)
 near_linear, sublinear = partial(statements_of, speedups.NearLinear), partial(statements_of, speedups.Sublinear)
 plateau, spikes = partial(statements_of, speedups.Plateau), partial(statements_of, speedups.Spikes)
 peak, rising_peaks = partial(statements_of, speedups.Peak), partial(statements_of, speedups.RisingPeaks)
@@ -86,6 +88,14 @@ LATE = curve("late", (1, 2, 5.2))  # equally slow, except for the last
         (fewer_aborts([share("y", (0.2, 0.3, 0.4)), share("x", (0.1, 0.2, 0.3))]), "does not hold here", 1),
         (equally_accurate([NINE, share("y", (0.905, 0.9, 0.9))]), "holds here", 3),
         (equally_accurate([NINE, share("y", (0.8, 0.9, 0.9))]), "does not hold here", 3),
+        (rising([share("x", (0.3, 0.4, 0.5), noise=0.001)]), "holds here", 2),
+        (rising([share("x", (0.3, 0.4, 0.41), noise=0.001)]), "does not hold here", 2),
+        (rising([share("x", (0.3, 0.4, 0.41), noise=0.001)], most=2), "holds here", 1),
+        (rising([share("x", (0.3, 0.4, 0.41), noise=0.001)], least=2), "does not hold here", 1),
+        (within([share("x", (0.3, 0.4, 0.35))]), "holds here", 3),
+        (within([share("x", (0.3, 0.4, 0.15))]), "does not hold here", 3),
+        (within([share("x", (0.3, 0.6, 0.35))]), "does not hold here", 3),
+        (within([share("x", (0.3, 0.2, 0.35))]), "inconclusive", 3),
         (near_linear([curve("c", (1, 1.9, 3.8))], to=4), "holds here", 2),
         (near_linear([curve("c", (1, 1.9, 2.4))], to=4), "does not hold here", 2),
         (near_linear([curve("c", (1, 1.9, 2.4))], to=2), "holds here", 1),
@@ -116,6 +126,18 @@ def test_a_share_of_commits_is_of_the_updates_or_of_the_attempts() -> None:
     for share_of, words in wordings.items():
         first, *_ = share_above([share("x", (0.6, 0.7, 0.8))], threshold=0.5, share_of=share_of)
         assert first.what == f"x: {words}, {workers(THREADS[0])}"
+
+
+def test_a_rise_is_that_of_each_number_of_workers_over_the_next_smaller_one_in_the_same_round() -> None:
+    values = np.array([[0.3, 0.5], [0.4, 0.7], [0.45, 0.6]])
+    two, four = rising([Curve("x", THREADS, values)])
+    assert two.values == pytest.approx([0.1, 0.2])
+    assert four.values == pytest.approx([0.05, -0.1])
+    assert two.what == "accuracy: x, rise, 2 workers"
+    (average,) = comparing(predicates.ShareRise, "average", share_of="accuracy", low=0.02)(
+        [Curve("x", THREADS, values)]
+    )
+    assert average.values == pytest.approx([0.075, 0.05])
 
 
 def test_what_a_round_does_to_all_cancels_out() -> None:

@@ -83,7 +83,10 @@ def test_the_least_claim_is_valid() -> None:
         (lambda raw: one(raw).update(restates="one"), "one itself restates a claim"),
         (lambda raw: check(raw)["equivalent"].pop("contrast"), "claims.one.checks.0.equivalent.contrast' is missing"),
         (lambda raw: check(raw)["equivalent"].update(contrast="best"), "but should be 'average' or 'each'"),
-        (lambda raw: check(raw)["equivalent"].update(metric="ratio"), "but should be 'speedup' or 'time'"),
+        (
+            lambda raw: check(raw)["equivalent"].update(metric="ratio"),
+            "but should be 'speedup', 'time' or 'time_of_others'",
+        ),
         (
             lambda raw: one(raw).update(
                 checks=[
@@ -159,6 +162,44 @@ def test_a_claim_that_cannot_be_tested_has_a_reason_and_no_reading() -> None:
     assert list(check_claims(raw).claims) == ["one"]
 
 
+def test_a_claim_says_how_many_workers_were_measured_if_its_source_does() -> None:
+    for report, studied_to in (("our question", 64), ("HPX study", 64), ("distributed study", None)):
+        raw = edited(lambda raw, a=report, b=studied_to: one(raw).update(report=a, studied_to=b))
+        with pytest.raises(BadInput, match="studied_to is of a claim of the 2017 study or distributed study, and the"):
+            check_claims(raw)
+    ours = {name for name, claim in load_claims().claims.items() if claim.report == "our question"}
+    assert ours == {
+        "distributed-two-workers-equal-updates",
+        "distributed-workers-equal-updates",
+        "distributed-backup-does-not-wait",
+        "executors-same-accuracy",
+        "executors-same-speed",
+        "transport-same-accuracy",
+        "transport-faster-small-tensors",
+        "transport-faster-large-tensors",
+    }
+
+
+def test_the_claims_of_the_distributed_study_are_those_of_its_report_and_its_tutorial() -> None:
+    claims = {name: claim for name, claim in load_claims().claims.items() if claim.report == "distributed study"}
+    assert {experiment for claim in claims.values() for experiment in claim.experiments()} == {
+        "dist-baseline",
+        "dist-workers",
+        "dist-variance",
+        "dist-sync",
+    }
+    assert not any(claim.verdict for claim in claims.values())
+    bounds = {
+        name: [claim.checks[0].predicate.model_dump()[end] for end in ("low", "high")]
+        for name, claim in claims.items()
+        if "one-worker" in name
+    }
+    assert bounds == {
+        "distributed-one-worker": pytest.approx([0.8 * 0.29, 1.2 * 0.29]),
+        "distributed-one-worker-of-the-post": pytest.approx([0.8 * 0.42, 1.2 * 0.42]),
+    }
+
+
 def test_the_project_s_claims_cover_the_study() -> None:
     claims = load_claims().claims
     sources = " ".join(claim.source for claim in claims.values())
@@ -176,19 +217,22 @@ def test_each_curve_of_a_claim_is_one_variant_of_an_experiment_of_config_yaml() 
             assert study.source(one_check.experiment) == one_check.experiment, (
                 f"{name}: {one_check.experiment} has no runs of its own"
             )
-            points = [point.factors() for point in study.points(one_check.experiment, "full", "mnist")]
+            points = study.points(one_check.experiment, "full", "mnist")
+            of_workers = ["threads", *(["iterations"] if one_check.steps_per_worker else [])]
             for configuration in one_check.predicate.of:
-                wanted = {**one_check.where, **claims.configurations[configuration]}
-                mine = [point for point in points if wanted.items() <= point.items()]
+                chosen = [p for p in points if one_check.chooses(p, claims.configurations[configuration])]
+                mine = [point.factors() for point in chosen]
                 assert mine, f"{name}: {one_check.place} has no {configuration}"
                 variants = {
                     (
                         point.get("provider"),
                         point.get("profile"),
-                        frozenset(point.items() - {("threads", point["threads"])}),
+                        frozenset(point.items() - {(name, point[name]) for name in of_workers}),
                     )
                     for point in mine
                 }
+                if one_check.steps_per_worker:
+                    assert len({point["threads"] for point in mine}) == len(mine) >= 4
                 machines = {variant[:2] for variant in variants}
                 assert len(variants) == len(machines), (
                     f"{name}: {configuration} in {one_check.place} is several variants"

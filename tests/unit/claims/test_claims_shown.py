@@ -56,7 +56,7 @@ def tables() -> dict[str, Tables]:
     ]
     runs = pd.DataFrame(rows).assign(software="tmflow 0.1.0")
     nothing = pd.DataFrame()
-    return {"here": Tables(runs, *[nothing] * 3), "nowhere": Tables(runs[:0], *[nothing] * 3)}
+    return {"here": Tables(runs, *[nothing] * 4), "nowhere": Tables(runs[:0], *[nothing] * 4)}
 
 
 def test_the_table_has_a_line_and_a_reason_for_each_verdict(tables: dict[str, Tables]) -> None:

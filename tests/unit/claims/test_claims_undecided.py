@@ -67,7 +67,7 @@ def test_the_deciding_number_is_the_one_furthest_out(claims_db: Connection) -> N
     assert [judgement.verdict for judgement in finding.checks] == ["does not hold here"]
 
 
-@pytest.mark.parametrize(("name", "unit"), [(SPEED, "Ratio"), (COMMITS, "Fraction")])
+@pytest.mark.parametrize(("name", "unit"), [(SPEED, "Ratio"), (COMMITS, "Share")])
 def test_a_chart_of_a_check_has_its_numbers_and_what_is_claimed(claims_db: Connection, name: str, unit: str) -> None:
     judgement = judged(claims_db, name, "fails")
     (check,) = judgement.finding.checks

@@ -96,9 +96,16 @@ def test_the_study_is_cited_alike_everywhere() -> None:
 
 
 def test_every_source_of_a_claim_is_there_and_every_figure_has_a_claim() -> None:
-    sources = {claim.source for claim in load_claims().claims.values()}
-    assert {figure for source in sources for figure in ORIGINALS.figures_of(source)} == set(ORIGINALS.figures)
-    assert CONCLUSIONS in sources
+    claims = load_claims().claims.values()
+    assert {figure for claim in claims for figure in ORIGINALS.figures_of_claim(claim)} == set(ORIGINALS.figures)
+    assert CONCLUSIONS in {claim.source for claim in claims}
+
+
+def test_a_claim_of_another_report_is_about_no_figure_of_the_study() -> None:
+    claim = load_claims().claims["distributed-one-worker"]
+    assert ORIGINALS.figures_of_claim(claim) == []
+    with pytest.raises(BadInput, match=r"^the source '"):
+        ORIGINALS.figures_of(claim.source)
 
 
 def test_an_experiment_repeats_every_figure_with_its_model_batch_and_pixels() -> None:

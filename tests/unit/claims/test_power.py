@@ -80,6 +80,9 @@ def test_the_assumed_truth_lies_inside_by_what_counts_as_a_difference() -> None:
         above = predicates.ShareAbove(**fields, threshold=1 - threshold)
         assert target_of(below).truth == pytest.approx(truth)
         assert target_of(above).truth == pytest.approx(1 - truth)
+    fields = {"of": ["a"], "contrast": "each", "share_of": "accuracy_spread"}
+    assert target_of(predicates.ShareAbove(**fields, threshold=0.0001)).truth == pytest.approx(0.0002)
+    assert target_of(predicates.ShareBelow(**fields, threshold=0.0001)).truth == pytest.approx(0.00005)
     for share_of, truth in (("accuracy", 0.0), ("commits", 0.08)):
         fields = {"of": ["a", "b"], "contrast": "average", "share_of": share_of, "low": -0.02}
         assert target_of(predicates.ShareDifference(**fields)).truth == pytest.approx(truth)

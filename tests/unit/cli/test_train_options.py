@@ -13,7 +13,7 @@ from tmflow import cli
 from tmflow.base.errors import BadInput
 from tmflow.cli.train import _as_json, _as_line
 from tmflow.runfile.record import NO_TIME, TIMES
-from tmflow.spec.factors import SESSION_FACTORS
+from tmflow.spec.factors import DRIVER_FACTORS
 from tmflow.spec.strategies import PARAMETERS, owners
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.grid import make_spec
@@ -68,7 +68,10 @@ def test_help_names_each_parameter_and_the_strategies_that_have_it() -> None:
             ("--dropout-keep", "0.3"),
             "tmflow train: dropout_keep 0.3 belongs to model mnist_deep, not to mnist_softmax.",
         ),
-        (("--hidden", "16"), "tmflow train: hidden 16 belongs to model mnist_mlp, not to mnist_softmax."),
+        (
+            ("--hidden", "16"),
+            "tmflow train: hidden 16 belongs to model mnist_mlp, mnist_sigmoid, not to mnist_softmax.",
+        ),
         (
             ("--model", "mnist_mlp", "--activation", "tanh"),
             "tmflow train: activation is 'tanh', but should be 'sigmoid' or 'relu'.",
@@ -131,7 +134,7 @@ def asked_for(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> TrialSpec:
 def test_a_model_needs_no_more_than_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     mlp = asked_for(monkeypatch, "--model", "mnist_mlp")
     assert (mlp.hidden, mlp.activation, mlp.dropout_keep) == (128, "relu", None)
-    assert {name: getattr(mlp, name) for name in SESSION_FACTORS} == SESSION_FACTORS
+    assert {name: getattr(mlp, name) for name in DRIVER_FACTORS["session"]} == DRIVER_FACTORS["session"]
     own = asked_for(monkeypatch, "--model", "mnist_mlp", "--hidden", "10", "--activation", "sigmoid")
     assert (own.hidden, own.activation) == (10, "sigmoid")
 
@@ -146,7 +149,7 @@ def test_the_native_driver_takes_its_options_and_none_of_the_session_s(monkeypat
     options = [word for name, value in given.items() for word in (f"--{name}", value)]
     spec = asked_for(monkeypatch, "--driver", "native", *options)
     assert {name: getattr(spec, name) for name in given} == given
-    assert {getattr(spec, name) for name in SESSION_FACTORS} == {None}
+    assert {getattr(spec, name) for name in DRIVER_FACTORS["session"]} == {None}
 
 
 def test_what_full_measures_found_is_told() -> None:

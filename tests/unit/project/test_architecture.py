@@ -50,8 +50,8 @@ SMALL_MODULES = {
     "base/clock.py": "the one source of times, for records and tests",
     "base/locks.py": "the lock of timed work is a subject of its own",
     "base/paths.py": "the folders of the project are a subject of their own",
-    "claims/measures.py": "predicates and tables of runs share it, and neither imports the other",
     "portal/server.py": "the portal's process starts with it, before any page is imported",
+    "runtime/transports.py": "transports are a subject of their own beside executors",
     "workflow/notebooks.py": "only this module needs the notebook libraries",
 }
 

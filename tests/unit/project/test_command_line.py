@@ -12,7 +12,12 @@ import pytest
 from tmflow.base.paths import project_root
 
 TESTS = project_root() / "tests"
-INTERNAL = {"tests.native.own_process", "tests.native.concurrent_ops"}  # started only by tests
+INTERNAL = {  # started only by tests
+    "tests.native.own_process",
+    "tests.native.concurrent_ops",
+    "tests.support.server_processes",
+    "tests.training.cluster.start_and_stop",
+}
 MODULES = sorted(
     ".".join(path.relative_to(TESTS.parent).with_suffix("").parts)
     for path in TESTS.rglob("*.py")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
+from itertools import chain
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, of_share, read_share
 
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
 
@@ -54,3 +56,16 @@ def test_a_form_for_issues_is_one_that_the_host_accepts(form: Any) -> None:
     for field in fields["body"]:
         assert field["type"] in {"markdown", "textarea", "input", "checkboxes"}
         assert field["attributes"].get("label") or field["attributes"].get("value")
+
+
+def test_the_shares_of_the_tests_are_all_tests_each_once() -> None:
+    tests = list(range(100))
+    shares = [of_share(tests, read_share(f"{share}/3")) for share in (1, 2, 3)]
+    assert [len(share) for share in shares] == [34, 33, 33]
+    assert sorted(chain(*shares)) == tests
+
+
+@pytest.mark.parametrize("share", ["0/3", "4/3", "1/0", "third"])
+def test_what_is_no_share_is_refused(share: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is no share: give one from 1/3 to 3/3"):
+        read_share(share)

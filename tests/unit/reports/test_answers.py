@@ -83,7 +83,7 @@ def test_whether_transactions_are_it(speeds: dict[str, float], short: str, said:
     answer = answer_transactions(runs_of(OF_STUDY, speeds, noise=noise))
     assert answer.short == short
     assert said in " ".join(answer.sentences)
-    assert answer.rests_on == "6 rounds on A box: fig-4.10, mnist_softmax, batch 1, 4 workers, session driver."
+    assert answer.rests_on == "6 rounds on A box: fig-4.10; mnist_softmax, batch 1, 4 workers, session driver."
 
 
 def test_variants_told_alike_stand_together() -> None:
@@ -357,7 +357,7 @@ def test_the_figure_draws_its_summary() -> None:
     assert figure is not None
     spec = figure.spec()
     assert "htm 1.40 [1.38, 1.42]; stm 0.1000 [0.0985, 0.1015]" in spec["description"]
-    assert figure.caption.title == "Speed relative to a lock, fig-4.10 (threads 4, against tf_lock)"
+    assert figure.caption.title == "Speed relative to a lock – fig-4.10 (threads 4, against tf_lock)"
     drawn = [row for rows in spec["datasets"].values() for row in rows if row.get("variant") == "htm"]
     assert {row["estimate"] for row in drawn} == {figure.summary.set_index("variant").loc["htm", "estimate"]}
 

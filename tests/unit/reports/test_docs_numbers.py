@@ -106,6 +106,16 @@ def test_aborts_are_of_one_cause_and_times_to_one_accuracy() -> None:
     assert text(runs, query("time_to_accuracy", **of_htm, target=0.9, digits=1), curves=curves) == "1.8"
 
 
+def test_the_step_of_a_cluster_has_phases_and_transfers() -> None:
+    runs = grid(("lock",), (2,), driver="cluster")
+    rows = [(uid, *row) for uid in runs["uid"] for row in (("send", 250.0, 2, 4000), ("apply", 40.0, None, None))]
+    phases = pd.DataFrame(rows, columns=["uid", "phase", "phase_us", "transfers", "bytes"])
+    of_lock = {"where": {"strategy": "lock", "threads": 2}, "digits": 0}
+    assert text(runs, query("phases", **of_lock, phase="apply"), phases=phases) == "40"
+    assert text(runs, query("step_transfers", **of_lock), phases=phases) == "2"
+    assert text(runs, query("step_bytes", **of_lock), phases=phases) == "4,000"
+
+
 def test_a_query_may_name_another_machine() -> None:
     machines: dict[str, Published] = {"one": Synthetic(grid()), "two": Synthetic(grid(("striped",)))}
     numbers = Numbers(machines, "one")
@@ -224,6 +234,8 @@ def change(path: str, value: Any) -> Callable[[], dict[str, Any]]:
         (change("values/x", {"experiment": "e", "measure": "aborted"}), "the measure 'aborted' needs 'cause'"),
         (change("values/x", {"experiment": "e", "measure": "aborted", "cause": "capcity"}), "did you mean 'capacity'"),
         (change("values/x", {"experiment": "e", "measure": "time_to_accuracy"}), "needs 'target'"),
+        (change("values/x", {"experiment": "e", "measure": "phases"}), "needs 'phase'"),
+        (change("values/x", {"experiment": "e", "measure": "phases", "phase": "sned"}), "did you mean 'send'"),
         (
             change("values/x", {"experiment": "e", "measure": "time_to_accuracy", "target": 0.8}),
             "'target' is 0.8; allowed: 0.9, 0.97",

@@ -99,6 +99,8 @@ def test_the_sentence_has_every_number_with_its_interval() -> None:
         "difference), with 0.1200 [0.0800, 0.1500] % of the elements in transactions."
     )
     assert sources(XEON) == "fig-4.10 (4 workers, over tf_lock) and consistency-for-free (4 workers, over lock)"
+    titled = sources(XEON, {"fig-4.10": "Deep model, speed"})
+    assert titled.startswith("Deep model, speed (4 workers, over tf_lock) and consistency-for-free")
     assert sentence(EPYC).endswith("may lose updates; the hardware transactions of this experiment cannot run here.")
     mixed = XEON._replace(effects={**XEON.effects, "lossless": XEON.effects["lossless"]._replace(workers=2)})
     assert "striped has 1.44 [1.36, 1.53] times its speed (with 2 workers, significantly faster)" in sentence(mixed)

@@ -77,6 +77,12 @@ def test_a_term_has_its_own_row_of_a_table_in_words() -> None:
     assert docs_index.glossary(page) == [docs_index.Term("b", ["**b**: c; of: `d`."])]
 
 
+def test_a_definition_that_introduces_a_list_has_its_items() -> None:
+    text = "A **point** has:\n\n- rounds\n- a *median*\n\nNot this.\n\n- nor this\n"
+    page = docs_index.Page("x", [docs_index.Section(1, "X", "x", text)])
+    assert docs_index.glossary(page) == [docs_index.Term("point", ["A **point** has:\n- rounds\n- a *median*"])]
+
+
 def test_links_go_to_the_places_that_are_given() -> None:
     text = (
         "[a](protocol.md#the-statistics) [x](#here) ![p](img/p.svg) [q](q.json) [r.py](../src/r.py) [w](https://w.org)"

@@ -12,12 +12,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.support.sample_runs import EMULATED, FULL, SOFTWARE_TM, backend, sample_runs
+from tests.support.sample_runs import CLUSTER, EMULATED, FULL, SOFTWARE_TM, backend, sample_runs
 from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.runfile import content_hash, lines, record
-from tmflow.runfile.record import CLOCKS, LOCK_TIMES
-from tmflow.spec.factors import VALUES_BEFORE
+from tmflow.runfile.record import CLOCKS, LOCK_TIMES, TRAFFIC
+from tmflow.spec.factors import DRIVER_FACTORS, VALUES_BEFORE
 
 
 @pytest.fixture
@@ -59,9 +59,10 @@ def test_bad_field_is_named(run_file: Path, change: dict[str, object], names: st
 
 # A run as it was written and stored before runs could have a backend, or specs these factors.
 OLD_HASH = "5825478da5d62b4da085956bab081c09ec1ed70071c78760ca6f12748ebcb65d"
-LISTS_LATER = ("fused", "retries", "failed_publications", "taken_blocks", "reads", "lost")
+OF_FULL = ("retries", "failed_publications", "taken_blocks", "reads", "lost")
+LISTS_LATER = ("fused", *OF_FULL, "processes", "phases")
 LATER = ("profile", "subscription", "tunables", "design", "manager", "instrumentation", "method", "library", "kernel",
-         "optimisation", "hidden", "activation", "block", "promise")  # fmt: skip
+         "optimisation", "hidden", "activation", "block", "promise", *DRIVER_FACTORS["cluster"])  # fmt: skip
 
 
 def test_an_old_run_file_is_read_and_keeps_its_hash(run_file: Path) -> None:
@@ -69,7 +70,7 @@ def test_an_old_run_file_is_read_and_keeps_its_hash(run_file: Path) -> None:
     assert (line.pop("backend"), line.pop("repeat")) == (None, 1)
     assert {line["spec"].pop(name) for name in LATER} == {None}
     assert {name: line["spec"].pop(name) for name in VALUES_BEFORE} == VALUES_BEFORE
-    assert [line.pop(name) for name in LISTS_LATER] == [[]] * 6
+    assert [line.pop(name) for name in LISTS_LATER] == [[]] * len(LISTS_LATER)
     assert {row.pop(name) for row in line["counters"] for name in LOCK_TIMES} == {None}
     assert {line["machine"].pop(name) for name in CLOCKS} == {None}
     run_file.write_text(json.dumps(line) + "\n")
@@ -117,17 +118,29 @@ def said_by(run: record.Run) -> dict[str, Any]:
     return said
 
 
+def told(entry: Any) -> dict[str, Any]:
+    """The fields of an entry of a list, without later ones that it does not have."""
+    return {name: value for name, value in entry.model_dump().items() if value is not None or name not in entry.LATER}
+
+
 @pytest.mark.parametrize("name", sorted(content_hash.LISTS))
 def test_every_list_is_spelt_as_canonical_json_spells_it(name: str) -> None:
-    (run,) = sample_runs(strategies=(SOFTWARE_TM,), threads=(2,), rounds=1, **FULL)
+    (run,) = sample_runs(strategies=(SOFTWARE_TM,), threads=(2,), rounds=1, **FULL | CLUSTER)
     entries = getattr(run, name)
     assert entries
-    odd = {"variable": 'é"\\\n\x1f\u2028/', "n": 2**64, "updates": 2**64, "lock_held_s": 1e-5}
+    odd = {
+        "variable": 'é"\\\n\x1f\u2028/',
+        "n": 2**64,
+        "updates": 2**64,
+        "lock_held_s": 1e-5,
+        "host": "\u2028",
+        "seconds": 1e-5,
+        "bytes": 2**64,
+    }
     for field, value in odd.items():
         changed = [entry.model_copy(update={field: value} if field in vars(entry) else {}) for entry in entries]
         assert (
-            bytes(content_hash.serialise_list(changed))
-            == canonical_json([entry.model_dump() for entry in changed]).encode()
+            bytes(content_hash.serialise_list(changed)) == canonical_json([told(entry) for entry in changed]).encode()
         )
 
 
@@ -180,9 +193,23 @@ def test_a_repeat_that_cannot_be_is_refused(run_file: Path, repeat: float) -> No
 def test_whatever_full_measures_find_is_in_the_hash() -> None:
     (run,) = sample_runs(strategies=("nolock",), threads=(2,), rounds=1, **FULL)
     counters = [row.model_copy(update=dict.fromkeys(LOCK_TIMES)) for row in run.counters]
-    others = [run.model_copy(update=change) for change in ({name: []} for name in LISTS_LATER[1:])]
+    others = [run.model_copy(update=change) for change in ({name: []} for name in OF_FULL)]
     others.append(run.model_copy(update={"counters": counters}))
     assert len({other.content_sha256 for other in [run, *others]}) == 7
+
+
+def test_the_processes_and_phases_of_a_cluster_are_in_the_hash() -> None:
+    (run,) = sample_runs(strategies=("lock",), threads=(2,), rounds=1, **CLUSTER)
+    before_traffic = [phase.model_copy(update=dict.fromkeys(TRAFFIC)) for phase in run.phases]
+    changes: list[dict[str, Any]] = [{"processes": []}, {"phases": []}, {"phases": before_traffic}]
+    earlier = run.model_copy(update=changes[-1])
+    assert len({other.content_sha256 for other in [run, *(run.model_copy(update=change) for change in changes)]}) == 4
+    lists = run.model_dump(include={"processes"}) | {
+        "phases": [phase.model_dump(exclude_none=True) for phase in run.phases]
+    }
+    assert run.content_sha256 == sha256_of(said_by(run) | lists)
+    untold = [phase.model_dump(exclude=set(TRAFFIC)) for phase in run.phases]
+    assert earlier.content_sha256 == sha256_of(said_by(run) | lists | {"phases": untold})
 
 
 def test_what_is_emulated_shows_no_time_under_locks() -> None:

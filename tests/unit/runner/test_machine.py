@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
+import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -174,17 +176,21 @@ def test_our_own_work_is_ours() -> None:
 
 def test_the_work_of_another_process_is_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_load, "TICKS_PER_S", os.sysconf("SC_CLK_TCK"))
-    other = subprocess.Popen([sys.executable, "-c", BUSY.format(seconds=60)], stdout=subprocess.PIPE)
+    # Not a descendant: the shell that has started it ends at once.
+    background = f"{shlex.join([sys.executable, '-c', BUSY.format(seconds=60)])} & echo $!"
+    shell = subprocess.Popen(["sh", "-c", background], stdout=subprocess.PIPE, text=True)
+    assert shell.stdout is not None
+    lines = [shell.stdout.readline() for _ in range(2)]  # the second is empty: it is up and burning
+    other = int("".join(lines))
+    shell.wait()
     try:
-        assert other.stdout is not None
-        other.stdout.readline()  # it is up and burning
-        before, begun_s, deadline = machine_load.sample(), cpu_seconds(other.pid), time.monotonic() + 60
-        while cpu_seconds(other.pid) - begun_s < 2 * MIN_WINDOW_S and time.monotonic() < deadline:
+        before, begun_s, deadline = machine_load.sample(), cpu_seconds(other), time.monotonic() + 60
+        while cpu_seconds(other) - begun_s < 2 * MIN_WINDOW_S and time.monotonic() < deadline:
             burn(0.1)
-        after, burnt_s = machine_load.sample(), cpu_seconds(other.pid) - begun_s
+        after, burnt_s = machine_load.sample(), cpu_seconds(other) - begun_s
     finally:
-        other.kill()
-        other.communicate()
+        os.kill(other, signal.SIGKILL)
+        shell.stdout.close()
     state = MachineState(**machine_load.between(before, after))
     if after.times is None or state.others_fraction is None:
         pytest.skip("this system does not show the machine's CPU times")
@@ -192,6 +198,23 @@ def test_the_work_of_another_process_is_others(monkeypatch: pytest.MonkeyPatch) 
     # Other load of the machine is added; each CPU's count may be a tick short.
     assert burnt_s >= 2 * MIN_WINDOW_S
     assert others_s >= 0.9 * burnt_s - 0.01 * after.times.cpus
+
+
+def test_a_child_of_a_child_that_still_runs_is_ours() -> None:
+    """As the tasks of a cluster are."""
+    command = shlex.join([sys.executable, "-c", BUSY.format(seconds=60)])
+    shell = subprocess.Popen(["sh", "-c", f"{command} & echo $!; wait"], stdout=subprocess.PIPE, text=True)
+    assert shell.stdout is not None
+    child = int("".join(shell.stdout.readline() for _ in range(2)))
+    try:
+        before, begun_s, deadline = machine_load.sample(), cpu_seconds(child), time.monotonic() + 60
+        while cpu_seconds(child) - begun_s < 0.3 and time.monotonic() < deadline:
+            burn(0.05)
+        ours_s, burnt_s = machine_load.sample().own_s - before.own_s, cpu_seconds(child) - begun_s
+        assert ours_s >= burnt_s >= 0.3
+    finally:
+        os.kill(child, signal.SIGKILL)
+        shell.communicate()
 
 
 def test_a_child_that_has_ended_is_ours() -> None:

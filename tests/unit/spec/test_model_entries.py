@@ -16,5 +16,10 @@ def test_entries_and_files_have_the_same_names() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_an_entry_has_the_number_of_layers_of_its_network(name: str) -> None:
+    assert MODELS[name].layers == len(load_network(name).layers)
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_a_network_has_scores_where_the_native_driver_trains_it(name: str) -> None:
     assert (load_network(name).scores is not None) == (name in models_of("native"))

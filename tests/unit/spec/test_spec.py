@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tmflow.base.canonical_json import sha256_of
-from tmflow.spec.factors import SESSION_FACTORS, VALUES_BEFORE
+from tmflow.spec.factors import DRIVER_FACTORS, VALUES_BEFORE
 from tmflow.spec.strategies import owners
 from tmflow.spec.trial import TrialSpec
 
@@ -71,6 +71,8 @@ def test_every_new_factor_makes_another_spec() -> None:
         *({**SOFTMAX, name: value} for name, value in (("reading", "consistent"), ("layout", "joined"))),
         {**SOFTMAX, "measures": "full"},
         {**SOFTMAX, "gradient_cost": 2},
+        *({**SOFTMAX, "executor": executor} for executor in ("tf_pool", "std_pool", "tbb")),
+        {**CLUSTER, "transport": "df"},
         native,
         {**native, "pinning": "cores"},
         mlp,
@@ -83,15 +85,19 @@ def test_every_new_factor_makes_another_spec() -> None:
     assert len({TrialSpec.model_validate(spec).sha256 for spec in specs}) == len(specs)
 
 
-def test_only_the_session_has_its_factors() -> None:
-    session, native = (TrialSpec.model_validate({**SOFTMAX, "driver": driver}) for driver in ("session", "native"))
-    assert {name: getattr(session, name) for name in SESSION_FACTORS} == SESSION_FACTORS
-    assert {getattr(native, name) for name in SESSION_FACTORS} == {None}
-    assert not set(native.factors()) & set(SESSION_FACTORS)
+@pytest.mark.parametrize("driver", ["session", "native", "cluster"])
+def test_only_its_driver_has_a_factor(driver: str) -> None:
+    spec = TrialSpec.model_validate({**SOFTMAX, "driver": driver})
+    for owner, factors in DRIVER_FACTORS.items():
+        expected = factors if owner == driver else dict.fromkeys(factors)
+        assert {name: getattr(spec, name) for name in factors} == expected
+        assert bool(set(spec.factors()) & set(factors)) == (owner == driver and bool(factors))
 
 
 NATIVE = {**SOFTMAX, "driver": "native"}
+CLUSTER = {**SOFTMAX, "driver": "cluster", "threads": 2}
 MLP = {**SOFTMAX, "model": "mnist_mlp", "hidden": 128, "activation": "relu"}
+SPLIT = {**MLP, "driver": "cluster", "mode": "model_parallel"}
 
 
 @pytest.mark.parametrize(
@@ -99,6 +105,21 @@ MLP = {**SOFTMAX, "model": "mnist_mlp", "hidden": 128, "activation": "relu"}
     [
         ({**NATIVE, "gradient_cost": 2}, "gradient_cost 2 belongs to driver session; driver native allows 1"),
         *(({**SOFTMAX, "gradient_cost": cost}, "gradient_cost") for cost in (0, 101, None, 1.5)),
+        (
+            {**NATIVE, "executor": "tf_pool"},
+            "executor tf_pool belongs to drivers session and cluster; driver native allows tensorflow",
+        ),
+        (
+            {**CLUSTER, "executor": "std_pool"},
+            "executor std_pool does not go with transport grpc, which allows tensorflow",
+        ),
+        ({**SOFTMAX, "transport": "df"}, "transport df belongs to driver cluster; driver session allows grpc"),
+        ({**CLUSTER, "transport": "mpi"}, "transport"),
+        ({**SOFTMAX, "executor": "none"}, "executor"),
+        (
+            {**SOFTMAX, "executor": "std_pool", "inter_op_threads": 2},
+            "inter_op_threads 2 belongs to executors tensorflow and tf_pool; std_pool allows 0",
+        ),
         ({**NATIVE, "variables": "ref"}, "variables ref belongs to driver session, not to native"),
         ({**NATIVE, "intra_op_threads": 0}, "intra_op_threads 0 belongs to driver session, not to native"),
         ({**NATIVE, "step_call": "run"}, "step_call run belongs to driver session, not to native"),
@@ -107,7 +128,28 @@ MLP = {**SOFTMAX, "model": "mnist_mlp", "hidden": 128, "activation": "relu"}
             {**NATIVE, "model": "mnist_deep", "dropout_keep": 0.5},
             "driver native does not train mnist_deep; it trains mnist_mlp, mnist_softmax",
         ),
-        ({**SOFTMAX, "hidden": 128}, "hidden 128 belongs to model mnist_mlp, not to mnist_softmax"),
+        ({**CLUSTER, "threads": 0}, "threads"),
+        ({**CLUSTER, "servers": 0}, "servers"),
+        ({**CLUSTER, "servers": 3}, "servers 3 is more than the 2 variables of mnist_softmax"),
+        ({**CLUSTER, "servers": 2, "layout": "joined"}, "servers 2 is more than the 1 variable of mnist_softmax"),
+        ({**SOFTMAX, "servers": 2}, "servers 2 belongs to driver cluster, not to session"),
+        ({**CLUSTER, "variables": "ref"}, "variables ref belongs to driver session, not to cluster"),
+        ({**CLUSTER, "pinning": "cores"}, "pinning cores belongs to driver native; driver cluster allows none"),
+        ({**CLUSTER, "backup_workers": 1}, "backup_workers 1 belongs to mode sync; mode async allows 0"),
+        ({**CLUSTER, "mode": "sync", "backup_workers": 2}, "leaves no worker to wait for: of 2 workers at most 1"),
+        ({**CLUSTER, "mode": "sync", "threads": 3, "iterations": 100}, "100 cannot be split over 3 workers"),
+        ({**CLUSTER, "mode": "sync", "kernel": "fused"}, "kernel fused belongs to modes async and model_parallel"),
+        ({**CLUSTER, "mode": "model_parallel"}, "splits layers over workers, and mnist_softmax has only one"),
+        ({**SPLIT, "threads": 1}, "threads 1 does not fit mode model_parallel"),
+        ({**SPLIT, "threads": 3}, "splits the 2 layers of mnist_mlp over 2 to 2 workers"),
+        ({**SPLIT, "slowdown": 2}, "slowdown 2 belongs to modes async and sync: in mode model_parallel worker 0 takes"),
+        ({**SPLIT, "backup_workers": 1}, "backup_workers 1 belongs to mode sync; mode model_parallel allows 0"),
+        ({**CLUSTER, "strategy": "leashed"}, "strategy leashed belongs to drivers session and native"),
+        (
+            {**CLUSTER, "strategy": "htm", "provider": "emulated", "profile": "x"},
+            "provider emulated belongs to drivers session and native",
+        ),
+        ({**SOFTMAX, "hidden": 128}, "hidden 128 belongs to model mnist_mlp, mnist_sigmoid, not to mnist_softmax"),
         ({**SOFTMAX, "activation": "relu"}, "activation relu belongs to model mnist_mlp, not to mnist_softmax"),
         ({**MLP, "hidden": None}, "hidden is not given, and model mnist_mlp needs it"),
         ({**MLP, "activation": None}, "activation is not given, and model mnist_mlp needs it"),

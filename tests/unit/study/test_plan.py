@@ -243,6 +243,46 @@ def test_guesses_know_what_is_slow() -> None:
     assert 2 * step_s(strategy="lock") < step_s(**stm) < step_s(**{**stm, "instrumentation": "all"})
 
 
+CLUSTER = {
+    "dataset": "mnist", "driver": "cluster", "model": "mnist_sigmoid", "hidden": 100, "strategy": "tf_nolock",
+    "batch": 100, "iterations": 1200, "learning_rate": 0.001,
+}  # fmt: skip
+
+
+def test_guesses_of_a_cluster_know_its_workers_and_the_slowed_one() -> None:
+    """Of the order of what two cores of an EPYC measured (contrib/amd-epyc-2t)."""
+
+    def step_s(**factors: Any) -> float:
+        return guess(TrialSpec.model_validate({**CLUSTER, **factors})).step_s
+
+    assert 1 / step_s(threads=1) == pytest.approx(265, rel=0.1)
+    assert 1 / step_s(threads=2) == 1 / step_s(threads=8) == pytest.approx(340, rel=0.1)
+    assert step_s(threads=2, slowdown=5) == pytest.approx(3.4 / 2 * step_s(threads=1))
+    assert step_s(threads=8, slowdown=2) == step_s(threads=8)  # the others take longer
+    assert 1 / step_s(threads=1, model="mnist_deep", hidden=None, dropout_keep=0.5, batch=1) == pytest.approx(
+        35, rel=0.1
+    )
+
+
+def test_a_round_of_a_cluster_starts_the_processes_of_its_largest_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMFLOW_NATIVE_DIR", str(tmp_path))  # whatever is built here
+    costs = Costs(tmp_path)
+
+    def start_s(*workers: int) -> float:
+        """The seconds of a round beyond those of its trials and of the warm-up with the most workers."""
+        points = [TrialSpec.model_validate({**CLUSTER, "threads": number}) for number in workers]
+        warm_up_s = 20 * max(workers) * guess(points[-1]).step_s
+        return costs.round_s(points) - sum(map(costs.trial_s, points)) - warm_up_s
+
+    assert start_s(1, 4) == pytest.approx(start_s(4))
+    assert start_s(4) - start_s(2) == pytest.approx(2 * 2.0)
+    assert costs.round_s([TrialSpec.model_validate({**CLUSTER, "threads": 4, "servers": 2})]) - costs.round_s(
+        [TrialSpec.model_validate({**CLUSTER, "threads": 4})]
+    ) == pytest.approx(2.0)
+
+
 def test_status_tells_where_the_time_of_the_campaign_went(tmp_path: Path) -> None:
     plan = plan_of(study_with(), tmp_path)
     assert status(plan)["overhead_fraction"] is None

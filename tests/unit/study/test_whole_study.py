@@ -29,6 +29,16 @@ BEYOND = [
     "consistency-for-free",
     "time-to-accuracy",
 ]
+DISTRIBUTED = [
+    "dist-baseline",
+    "dist-workers",
+    "dist-sync",
+    "dist-variance",
+    "dist-strategy",
+    "dist-servers",
+    "dist-placement",
+]
+RUNTIMES = ["transport-mnist", "transport-strategy", "exec-mnist"]
 # Figure, model, batch and matrix, as in DESIGN's table of the study.
 TABLE = {
     **dict.fromkeys(FIGURES[:3], ("mnist_softmax", 100, 784, 1000)),
@@ -42,6 +52,8 @@ TABLE = {
 }
 LOCKS = ["htm", "tf_lock", "tf_nolock"]
 MINUTES = {"full": 90, "quick": 3}
+MINUTES_OF_DISTRIBUTED = MINUTES_OF_RUNTIMES = 40
+EPOCH = 600  # steps at batch 100
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +70,7 @@ def shown(study: Study, experiment: str) -> list[TrialSpec]:
 
 
 def test_it_is_the_whole_study_in_its_order(study: Study) -> None:
-    assert list(study.experiments) == [*FIGURES, *AUTOPSIES, *BEYOND]
+    assert list(study.experiments) == [*FIGURES, *AUTOPSIES, *BEYOND, *DISTRIBUTED, *RUNTIMES]
     assert (study.rounds, study.threads) == (6, "auto")
     assert all(experiment.question.endswith("?") for experiment in study.experiments.values())
 
@@ -123,6 +135,13 @@ MEASURED = {
     "autopsy-stm": "0a13dc9dd751",
     "autopsy-readers": "aa9fdc87dbc5",
     "crossover": "e8c22bc47df8",
+    "dist-baseline": "70f9551b331c",
+    "dist-placement": "ba1fc562e4b0",
+    "dist-servers": "dc7713eb55c4",
+    "dist-strategy": "de18f6e16a3c",
+    "dist-sync": "c1d338008023",
+    "dist-variance": "6a16ecf9701b",
+    "dist-workers": "c533979ae761",
     "fig-4.1": "1838894b6304",
     "fig-4.7": "9a8d5306ac9b",
     "fig-4.10": "17339ccb5a3a",
@@ -155,6 +174,20 @@ def test_the_gradient_is_slowed_down_for_the_builds_of_the_study(study: Study) -
 def test_tensorflow_s_pool_is_varied_alone(study: Study) -> None:
     points = study.points("autopsy-pool", "full", "mnist")
     assert {(p.intra_op_threads, p.kernel) for p in points} == {(0, None), (0, "plain")}
+
+
+def test_each_executor_has_the_same_points(study: Study) -> None:
+    points = study.points("exec-mnist", "full", "mnist")
+    assert Counter(p.executor for p in points) == dict.fromkeys(("tensorflow", "tf_pool", "std_pool"), 8)
+    assert {(p.inter_op_threads, p.driver) for p in points} == {(0, "session")}
+    assert {p.model for p in points} == {"mnist_softmax", "mnist_deep"}
+
+
+def test_each_transport_has_the_same_points(study: Study) -> None:
+    for name, points_of_each in (("transport-mnist", 9), ("transport-strategy", 10)):
+        points = study.points(name, "full", "mnist")
+        assert Counter(p.transport for p in points) == dict.fromkeys(("grpc", "df"), points_of_each)
+        assert {p.driver for p in points} == {"cluster"}
 
 
 @pytest.mark.parametrize("processors", [2, 3])
@@ -192,15 +225,83 @@ def test_figure_4_7_can_be_run_without_tensorflow(study: Study) -> None:
 @pytest.mark.parametrize("scale", ["full", "quick"])
 def test_it_fits_into_its_time_on_two_cores(study: Study, tmp_path: Path, scale: Scale) -> None:
     plan = Plan(study, scale, tmp_path, 2)
-    assert sum(map(plan.estimated_s, plan.experiments)) < 60 * MINUTES[scale]
+    if scale == "quick":
+        assert sum(map(plan.estimated_s, plan.experiments)) < 60 * MINUTES[scale]
+        return
+    others = [name for name in plan.experiments if name not in {*DISTRIBUTED, *RUNTIMES}]
+    assert sum(map(plan.estimated_s, others)) < 60 * MINUTES[scale]
+    assert sum(map(plan.estimated_s, DISTRIBUTED)) < 60 * MINUTES_OF_DISTRIBUTED
+    assert sum(map(plan.estimated_s, RUNTIMES)) < 60 * MINUTES_OF_RUNTIMES
+
+
+def test_the_distributed_study_has_the_models_and_rates_of_its_report(study: Study) -> None:
+    points = [point for name in DISTRIBUTED for point in study.points(name, "full", "mnist")]
+    assert {point.driver for point in points} == {"cluster"}
+    sigmoid = [point for point in points if point.model == "mnist_sigmoid"]
+    assert {(p.hidden, p.batch, p.test_images, p.strategy) for p in sigmoid} == {(100, 100, 10_000, "tf_nolock")}
+    baseline = study.points("dist-baseline", "full", "mnist")
+    assert [(p.learning_rate, p.threads, p.servers, p.iterations) for p in baseline] == [
+        (rate, 1, 1, 20 * EPOCH) for rate in (0.0005, 0.001)
+    ]
+
+
+def test_workers_are_compared_at_equal_steps_of_each_and_at_equal_updates(study: Study) -> None:
+    points = study.points("dist-workers", "full", "mnist")
+    for mode, several in (("async", {2, 3, 4}), ("sync", set())):
+        of_mode = [point for point in points if point.mode == mode]
+        in_all = {p.threads for p in of_mode if p.iterations == 2 * EPOCH}
+        of_each = {p.threads for p in of_mode if p.iterations == 2 * EPOCH * p.threads}
+        assert (in_all, of_each) == ({1, 2, 3, 4, 8}, {1, *several})
+    assert {(p.learning_rate, p.curve_points) for p in points} == {(0.01, 10)}  # 20 epochs at a tenth of the rate
+
+
+def test_waiting_is_compared_with_and_without_backup_workers(study: Study) -> None:
+    points = study.points("dist-sync", "full", "mnist")
+    ways = Counter((p.mode, p.backup_workers, p.slowdown) for p in points)
+    modes = {(mode, 0, slowdown) for mode in ("async", "sync") for slowdown in (1, 2, 5)}
+    assert ways == dict.fromkeys(modes | {("sync", 1, 1), ("sync", 1, 5)}, 2)
+
+
+def test_five_equal_seeds_and_six_different_ones(study: Study) -> None:
+    """The repeats of a round have its seed."""
+    assert (study.rounds_of("dist-variance", "full"), study.repeats_of("dist-variance", "full")) == (6, 5)
+
+
+def test_the_strategies_of_a_server_are_all_measured_with_one_to_four_workers(study: Study) -> None:
+    points = study.points("dist-strategy", "full", "mnist")
+    deep = Counter((p.strategy, p.kernel == "fused") for p in points if p.model == "mnist_deep")
+    names = ["tf_lock", "tf_nolock", "lock", "striped", "combining", "block_stm", "htm", "adaptive"]
+    assert deep == dict.fromkeys([*((name, False) for name in names), ("lock", True), ("striped", True)], 3)
+    assert {p.model for p in points if p.threads == 2} == {"mnist_deep", "mnist_mlp", "mnist_softmax"}
+    full = {p.strategy for p in points if p.measures == "full"}
+    assert full == {*names, "nolock"} - {"tf_lock", "tf_nolock"}  # TensorFlow's own count nothing
+    servers = Counter((p.servers, p.placement) for p in study.points("dist-servers", "full", "mnist") if p.threads == 2)
+    assert servers == {
+        (1, "round_robin"): 2,
+        (2, "round_robin"): 2,
+        (4, "round_robin"): 2,
+        (2, "size"): 1,
+        (4, "size"): 1,
+    }
+
+
+def test_layers_on_workers_are_compared_with_whole_models_on_workers(study: Study, tmp_path: Path) -> None:
+    points = study.points("dist-placement", "full", "mnist")
+    modes = {(model, mode) for model in ("mnist_deep", "mnist_mlp") for mode in ("async", "model_parallel")}
+    assert Counter((p.model, p.mode) for p in points) == dict.fromkeys(modes, 1)
+    assert {p.threads for p in points} == {2}
+    assert Plan(study, "full", tmp_path, 2).estimated_s("dist-placement") < 180  # six rounds, each with three processes
 
 
 def test_quick_keeps_all_of_the_machinery(study: Study) -> None:
     names = study.at("quick")
-    assert {"fig-4.1", "fig-4.2", "fig-4.3", "fig-4.10", "true-contention"} == set(names)
+    assert {"fig-4.1", "fig-4.2", "fig-4.3", "fig-4.10", "true-contention", "dist-workers"} == set(names)
     points = [point for name in names for point in study.points(name, "quick", "mnist")]
-    assert {point.driver for point in points} == {"session", "native"}
-    assert {point.model for point in points} == {"mnist_softmax", "mnist_deep"}
+    assert {point.driver for point in points} == {"session", "native", "cluster"}
+    assert {point.model for point in points} == {"mnist_softmax", "mnist_deep", "mnist_sigmoid"}
+    (of_cluster,) = [point for point in points if point.driver == "cluster"]
+    assert (of_cluster.servers, of_cluster.threads, of_cluster.mode) == (1, 2, "async")
+    assert of_cluster.iterations <= EPOCH
     assert {point.measures for point in points} == {"usual", "full"}
     assert {point.reading for point in points} == {"plain", "consistent"}
     assert {point.evidence for point in points} == {"measured", "emulated"}

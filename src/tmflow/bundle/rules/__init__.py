@@ -21,6 +21,7 @@ RUN_RULES: tuple[Rule, ...] = (
     results.updates_are_iterations,
     results.steps_are_iterations,
     results.workers_are_threads,
+    results.processes_are_those_of_the_cluster,
     results.losses_are_of_updates,
     results.seed,
     results.curve,

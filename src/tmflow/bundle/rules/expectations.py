@@ -55,7 +55,8 @@ def limits_of(probe: Probe) -> Limits | None:
 class Expectations:
     """The expectations of a run.
 
-    family_sha256: the hash shared by specs that differ only in threads. elements: by variable. sections: critical
+    family_sha256: the hash shared by specs that differ only in threads. updates: of each variable, in a successful
+    trial. elements: by variable. sections: critical
     sections per update, by variable; None if unknown. tested: number of test images. mechanism: the kind of
     transactions, None without transactions, `EMULATED` if the run names the machine. update_s: the shortest possible
     time of an update, by variable; empty if unknown.
@@ -65,6 +66,7 @@ class Expectations:
     spec_sha256: str
     family_sha256: str
     strategy_exists: bool
+    updates: int
     elements: Mapping[str, int]
     sections: Mapping[str, int] | None
     tested: int
@@ -84,6 +86,7 @@ def expect(spec: TrialSpec, limits: Limits | None) -> Expectations:
         spec_sha256=spec.sha256,
         family_sha256=spec.model_copy(update={"threads": 1}).sha256,
         strategy_exists=spec.strategy in consistency_by_strategy(),
+        updates=spec.iterations // spec.threads if spec.mode == "sync" else spec.iterations,
         elements=elements,
         sections=None if spec.kernel == "fused" else sections,
         tested=min(spec.test_images, DIGITS_TO_TEST) if spec.dataset == "digits" else spec.test_images,

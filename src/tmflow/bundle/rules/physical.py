@@ -14,9 +14,9 @@ from typing import Any
 from tmflow.base.canonical_json import leaves
 from tmflow.bundle.problems import Fault
 from tmflow.bundle.rules.expectations import Expectations
-from tmflow.platform.facts import LONGEST_S, STEP_S
+from tmflow.platform.facts import LONGEST_S, MOST_COUNTED, STEP_S
 from tmflow.runfile.reader import ReadRun
-from tmflow.runfile.record import Run
+from tmflow.runfile.record import TRAFFIC, Run
 
 HIGHEST_LOAD = 1e6  # runnable processes
 CLOCK_SET_S = 200 * LONGEST_S  # a clock without a battery starts decades in the past
@@ -37,8 +37,13 @@ _COUNTED = {
     "staleness": ("staleness", "steps"),
     "retries": ("sections",),
     "reads": ("reads",),
+    "processes": ("steps",),  # in mode sync more than the run's, because gradients that come late are dropped
+    "phases": ("samples",),
 }
-_OF_STEPS = ("updates", "steps", "staleness")  # columns whose counts cannot exceed the steps of a run
+# Columns whose counts cannot exceed the steps of a run.
+_OF_STEPS = (("counters", "updates"), ("staleness", "steps"), ("staleness", "staleness"))
+# Columns of seconds that are no longer than the trial.
+_PARTS_OF_TRIAL = {"counters": ("lock_waited_s", "lock_held_s"), "processes": ("loop_s",), "phases": ("seconds",)}
 _FACTS = {  # upper bounds
     "sockets": 10**4,
     "numa_nodes": 10**5,
@@ -66,8 +71,10 @@ def times(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
         yield from _at_most(name, getattr(run, name), LONGEST_S)
     yield from _all_at_most(read, "curve", "elapsed_s", LONGEST_S)
     of_trial_s = _max_duration_s(run)
-    for name in ("lock_waited_s", "lock_held_s"):
-        yield from _all_at_most(read, "counters", name, of_trial_s)
+    for name, columns in _PARTS_OF_TRIAL.items():
+        for column in columns:
+            yield from _all_at_most(read, name, column, of_trial_s)
+    yield from _all_at_most(read, "processes", "cpu_s", LONGEST_S)  # of all its threads together
 
 
 def updates(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
@@ -107,11 +114,13 @@ def counts(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
     most = int(_max_duration_s(run) / STEP_S)
     for name, columns in _COUNTED.items():
         for column in columns:
-            yield from _all_at_most(read, name, column, iterations if column in _OF_STEPS else most)
+            yield from _all_at_most(read, name, column, iterations if (name, column) in _OF_STEPS else most)
     for at, row in enumerate(read.lists.get("lost", ())):
         yield from _at_most(
             f"lost.{at}.expected", row.expected, expectations.elements.get(row.variable, 1) * iterations
         )
+    for column in TRAFFIC:
+        yield from _all_at_most(read, "phases", column, MOST_COUNTED)
     yield from _at_most("round", run.round, MOST_ROUNDS)
     yield from _at_most("ordinal", run.ordinal, MOST_IN_ORDER)
 
@@ -143,6 +152,8 @@ def texts(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
     for name in _OF_VARIABLES:
         for at, row in enumerate(read.lists.get(name, ())):
             yield from _at_most_long(f"{name}.{at}.variable", row.variable)
+    for at, row in enumerate(read.lists.get("processes", ())):
+        yield from _at_most_long(f"processes.{at}.host", row.host)
     for at, variable in enumerate(run.fused):
         yield from _at_most_long(f"fused.{at}", variable)
 

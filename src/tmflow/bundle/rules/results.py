@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 
+from tmflow.base.text import several
 from tmflow.bundle.problems import Fault
 from tmflow.bundle.rules.expectations import EMULATED, Expectations
 from tmflow.runfile.reader import ReadRun
 from tmflow.spec import abort_codes
 
-_OF_WORKERS = ("counters", "aborts", "staleness", "retries", "failed_publications", "taken_blocks", "reads")
+_OF_WORKERS = (
+    "counters", "aborts", "staleness", "retries", "failed_publications", "taken_blocks", "reads", "phases"
+)  # fmt: skip
 _LONGEST_CODE = len("0x") + 16
 _AS_WHOLE = 1e-6  # tolerance for a count of images to be an integer
 
@@ -86,7 +89,7 @@ def sections_are_updates(read: ReadRun, expectations: Expectations) -> Iterator[
 
 
 def updates_are_iterations(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
-    """Each step of a successful trial updates each variable of the model once."""
+    """Each step of a successful trial updates each variable of the model once; in mode sync, all workers' together."""
     updates = dict.fromkeys(expectations.elements, 0)
     rows = read.lists.get("counters", ())
     for at, row in enumerate(rows):
@@ -98,8 +101,8 @@ def updates_are_iterations(read: ReadRun, expectations: Expectations) -> Iterato
     if read.run.status != "ok" or not rows:
         return
     for variable, n in updates.items():
-        if n != expectations.spec.iterations:
-            yield Fault("counters", f"{n} updates of {variable} in all, but {expectations.spec.iterations} iterations.")
+        if n != expectations.updates:
+            yield Fault("counters", f"{n} updates of {variable} in all, but the trial makes {expectations.updates}.")
 
 
 def steps_are_iterations(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
@@ -119,18 +122,35 @@ def workers_are_threads(read: ReadRun, expectations: Expectations) -> Iterator[F
             yield Fault(name, f"there is a worker {last}, but threads is {threads}, and the first worker is 0.")
 
 
+def processes_are_those_of_the_cluster(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
+    """A run of driver cluster has its servers and workers, all of them if it is successful; no other run has any."""
+    spec, processes = expectations.spec, read.lists.get("processes", ())
+    if spec.driver != "cluster":
+        for name in ("processes", "phases"):
+            if name in read.lists:
+                yield Fault(name, f"driver {spec.driver} runs no cluster, but there are {name}.")
+        return
+    for role, factor, most in (("server", "servers", spec.servers or 0), ("worker", "threads", spec.threads)):
+        indices = [row.index for row in processes if row.role == role]
+        if indices and max(indices) >= most:
+            text = f"there is a {role} {max(indices)}, but {factor} is {most}, and the first {role} is 0."
+            yield Fault("processes", text)
+        elif read.run.status == "ok" and len(indices) != most:
+            yield Fault("processes", f"{several(len(indices), role)} of a successful run, but {factor} is {most}.")
+
+
 def losses_are_of_updates(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
-    """The expected updates are one for each element of a variable and each step."""
+    """The expected updates are one for each element of a variable and each update."""
     for at, row in enumerate(read.lists.get("lost", ())):
         variable, expected = row.variable, row.expected
-        elements, iterations = expectations.elements.get(variable), expectations.spec.iterations
+        elements, updates = expectations.elements.get(variable), expectations.updates
         if elements is None:
             yield Fault(f"lost.{at}.variable", f"{expectations.spec.model} has no variable {variable!r}.")
-        elif read.run.status == "ok" and expected != elements * iterations:
+        elif read.run.status == "ok" and expected != elements * updates:
             yield Fault(
                 f"lost.{at}.expected",
-                f"{expected} updates of elements were expected, but {iterations} iterations of the {elements} elements "
-                f"of {variable} are {elements * iterations}.",
+                f"{expected} updates of elements were expected, but {updates} updates of the {elements} elements "
+                f"of {variable} are {elements * updates}.",
             )
 
 

@@ -14,18 +14,19 @@ from tmflow.claims import chart
 from tmflow.claims.originals import load_originals
 from tmflow.claims.origins import KINDS, Judged
 from tmflow.claims.render import MARKS, count_verdicts, heading, needed_evidence, without_runs
-from tmflow.claims.schema import Check
+from tmflow.claims.schema import Check, Claim
 from tmflow.claims.verdict import UNTESTED, Finding, in_words
 from tmflow.portal.badges import badge, link_verdict, load_verdicts, show_claim
 from tmflow.portal.figure_view import column_width, show_caption, show_frame, show_rows
 from tmflow.portal.filter_widgets import choose
 from tmflow.portal.links import download, halves, link, show_commands, show_text
-from tmflow.portal.study_data import Study
+from tmflow.portal.study_data import Study, title_of_experiment
 from tmflow.portal.url_state import PLATFORM, Choice, Key, ValuesFilter
 from tmflow.study.campaign import add_rounds, rerun
 
 INTRODUCTION = (
-    "Each finding of the 2017 study, checked against the runs of one platform, separately for each kind of evidence. "
+    "Each finding of the 2017 study, the distributed study and the HPX study, and questions of ours, checked against "
+    "the runs of one platform, separately for each kind of evidence. "
     "**Holds here**: every part was shown to hold on this platform. **Does not hold here**: a part was shown not to. "
     "**Inconclusive**: neither yet. **Untested here**: runs are missing, or the platform has too few hardware threads. "
     "**Cannot be tested**: no run of this software can decide it. Some words of the study have two readings, which are "
@@ -58,7 +59,7 @@ def show_list(verdicts: Sequence[Judged], study: Study, platform: str) -> None:
 
 
 def _deciding_number(verdict: Judged) -> str:
-    return in_words(verdict.finding.decides) if verdict.finding.decides else "no number decides it yet"
+    return in_words(verdict.finding.decides) if verdict.finding.decides else "no number decides it"
 
 
 def _show_table(verdicts: Sequence[Judged]) -> None:
@@ -86,15 +87,21 @@ def _show_table(verdicts: Sequence[Judged]) -> None:
             "shown": st.column_config.TextColumn("verdict", width=160),
             "reach": st.column_config.NumberColumn("hardware threads", help="the least number that decides it"),
             "decides": st.column_config.TextColumn("deciding number", width="large"),
-            "statement": st.column_config.TextColumn("finding of the study", width="large"),
+            "statement": st.column_config.TextColumn("finding or question", width="large"),
         },
         alt=f"Table of {len(verdicts)} verdicts on claims",
     )
 
 
+def _source(claim: Claim) -> str:
+    return f"the study's {claim.source}" if claim.report == "2017 study" else claim.source
+
+
 METRICS = {
     "speed": "speedup",
+    "speed_of_others": "step_time",
     "accuracy": "accuracy",
+    "accuracy_spread": "accuracy",
     "commits": "commits",
     "commits_of_attempts": "commits",
 }  # for Explore; others show causes
@@ -110,8 +117,8 @@ def show_detail(of_kinds: Sequence[Judged], study: Study, platform: str) -> None
     claim, finding = shown.claim, shown.finding
     link("claims", "All claims", platform=platform)
     st.subheader(claim.statement)
-    st.markdown(f"{badge(finding.verdict)} by **{evidence}** runs. Source: the study's {claim.source}.")
-    if figures := load_originals().figures_of(claim.source):
+    st.markdown(f"{badge(finding.verdict)} by **{evidence}** runs. Source: {_source(claim)}.")
+    if figures := load_originals().figures_of_claim(claim):
         with st.container(horizontal=True):
             for figure in figures:
                 link("figures", f"Figure {figure}", figure=figure, platform=platform)
@@ -122,7 +129,8 @@ def show_detail(of_kinds: Sequence[Judged], study: Study, platform: str) -> None
         st.info(markdown(finding.why))
     threads = f"{several(claim.reach, 'hardware thread')}, as its words require"
     again = f" It restates {claim.restates}, so the counts leave it out." if claim.restates else ""
-    st.caption(f"Decided on machines with at least {threads}. The study measured up to {claim.studied_to}.{again}")
+    measured = "" if claim.studied_to is None else f" Its source measured up to {claim.studied_to}."
+    st.caption(f"Decided on machines with at least {threads}.{measured}{again}")
     st.markdown("#### Evidence needed for a decision")
     st.markdown(markdown(needed_evidence(shown)))
     if finding.verdict in ("inconclusive", UNTESTED):
@@ -149,17 +157,18 @@ def show_detail(of_kinds: Sequence[Judged], study: Study, platform: str) -> None
 def _check(shown: Judged, check: Check, finding: Finding, number: int, study: Study) -> None:
     """Show one check: its verdict, the reason, and its numbers and tolerance as chart and table."""
     n_checks = len(shown.claim.checks)
+    place = check.place_in(title_of_experiment(check.experiment))
     which = f" {number} of {n_checks}" if n_checks > 1 else ""
-    st.markdown(f"**Check{which}: {check.place}, {check.predicate.measure}** {badge(finding.verdict)}")
+    st.markdown(f"**Check{which}: {markdown(place)}, {check.predicate.measure}** {badge(finding.verdict)}")
     st.markdown(markdown(finding.why))
     if not finding.numbers:
         return
-    figure = chart.figure(shown, finding, f"{shown.claim.source}: {check.place}", study.revision)
+    figure = chart.figure(shown, finding, f"{shown.claim.source}: {place}", study.revision)
     st.vega_lite_chart(figure.drawn, width="stretch", height=chart.height(finding))
     show_caption(slug("claim", shown.id, shown.evidence, str(number)), figure)
     with st.expander("The numbers"):
         table = figure.summary.drop(columns=["experiment"])
-        show_frame(table, f"Numbers of the check of {check.place}", height="auto")
+        show_frame(table, f"Numbers of the check of {place}", height="auto")
 
 
 def _runs(shown: Judged, platform: str) -> None:
@@ -167,7 +176,8 @@ def _runs(shown: Judged, platform: str) -> None:
     drawn = shown.as_json()["runs"]
     odd = f", {drawn['disturbed']} of them disturbed and {drawn['resumed']} resumed" if drawn["n"] else ""
     st.markdown(f"{several(drawn['n'], 'run')}{odd}.")
-    for name, check in {check.place: check for check in shown.claim.checks}.items():
+    by_place = {check.place_in(title_of_experiment(check.experiment)): check for check in shown.claim.checks}
+    for name, check in by_place.items():
         view = {"experiment": check.experiment, "scale": "full", "platform": platform, "evidence": shown.evidence}
         view |= {factor: str(value) for factor, value in check.where.items()}
         link("runs", f"Runs of {name}", **view)
@@ -175,9 +185,8 @@ def _runs(shown: Judged, platform: str) -> None:
     if shown.left_out:
         st.markdown("Left out, because different definitions or software versions are never pooled:")
     for origin in shown.left_out:
-        text = (
-            f"{len(origin.runs)} runs of {origin.experiment} by {origin.software}, definition {origin.definition[:10]}"
-        )
+        title = title_of_experiment(origin.experiment)
+        text = f"{len(origin.runs)} runs of “{title}” by {origin.software}, definition {origin.definition[:10]}"
         st.markdown(f"- {markdown(text)}")
     if not shown.left_out and shown.machine:
         st.caption("No run of this machine was left out because of its definition or software version.")

@@ -26,7 +26,7 @@ from tmflow.analysis.versions import ranked_software
 from tmflow.base.text import markdown, several
 from tmflow.charts.comparison import caption, chart
 from tmflow.charts.figures import Figure, slug
-from tmflow.portal.figure_view import KEPT, show_chart, show_estimates, show_frame
+from tmflow.portal.figure_view import KEPT, column_width, show_chart, show_estimates, show_frame
 from tmflow.portal.filter_widgets import choose, go_to, url_parameters
 from tmflow.portal.links import link
 from tmflow.portal.study_data import Identity, Study
@@ -120,9 +120,10 @@ def _show_comparison(study: Study, sides: Sides, measure: Measure) -> None:
 
 def _comparison(study: Study, sides: Sides, measure: Measure) -> None:
     """Show one part of the comparison in full; if there are several, a table summarises all of them first."""
-    st.markdown(markdown(pairing_sentence(sides)))
     key = (study.database, sides.letter, sides.comparisons, *(tuple(side["uid"]) for side in sides))
     parts_by_label = _parts(sides, measure, key)
+    if any(part["estimate"].notna().any() for part in parts_by_label.values()):
+        st.markdown(markdown(pairing_sentence(sides)))
     label = next(iter(parts_by_label))
     if len(parts_by_label) > 1:
         points = [_headline(part) for part in parts_by_label.values()]
@@ -130,7 +131,7 @@ def _comparison(study: Study, sides: Sides, measure: Measure) -> None:
             {"part": list(parts_by_label), "workers": [point["threads"] for point in points],
              "what it says": [sentence(point) for point in points]}
         )  # fmt: skip
-        widths = {"part": st.column_config.TextColumn(width="medium"),
+        widths = {"part": st.column_config.TextColumn(width=column_width(parts_by_label)),
                   "what it says": st.column_config.TextColumn(width="large")}  # fmt: skip
         show_frame(table, "Table of the results of each part of the comparison", column_config=widths)
         prefix = "" if sides.letter == "B" else f"{sides.letter.lower()}."  # every side has its own part

@@ -52,8 +52,8 @@ STEPS = (
     ),
     Step(
         "Hand over",
-        "Upload the file below if this portal accepts uploads. Or open a pull request with the file as "
-        "`contrib/<platform>/<bundle>.zip`: it is verified there, and every user's `make study` imports it. Your "
+        "Open a pull request with the file as `contrib/<platform>/<bundle>.zip`: it is verified there, and every "
+        "user's `make study` imports it. Or upload it below, if there is a form for it. Your "
         "machine becomes a separate platform; its runs are never pooled with those of another.",
         (),
     ),

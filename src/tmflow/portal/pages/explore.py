@@ -13,7 +13,7 @@ from tmflow.charts.layout import NONE, Layout, dimensions, name_variants
 from tmflow.portal import campaign_filter
 from tmflow.portal.figure_view import KEPT, show_figure
 from tmflow.portal.filter_widgets import choose, choose_target, url_parameters
-from tmflow.portal.study_data import Identity, SelectedRecords, Study
+from tmflow.portal.study_data import Identity, SelectedRecords, Study, experiment_titles
 from tmflow.portal.url_state import DATA, OF_FACTORS, Choice, Defaults, Key, Selection, ValuesFilter, resolve
 
 SEVERAL = (Key.PLATFORM, Key.EVIDENCE)
@@ -61,7 +61,7 @@ def show_chart(kind: str, summary: pd.DataFrame, revision: str) -> None:
         return
     layout = _layout(summary)
     try:
-        figure = _figure(summary, layout, revision).at(revision)
+        figure = _figure(summary, layout, revision, experiment_titles()).at(revision)
     except ValueError as error:
         st.info(markdown(f"Nothing to draw: {error}."))
         return
@@ -96,8 +96,8 @@ def _facet_choices(summary: pd.DataFrame, x: str, colour: str) -> tuple[str, ...
 
 # Shared by all sessions: no caller modifies a figure. It is valid for every revision with the same numbers.
 @st.cache_resource(show_spinner=False, max_entries=KEPT)
-def _figure(summary: pd.DataFrame, layout: Layout, _revision: str) -> Figure:
-    return explore.figure(summary, layout, _revision)
+def _figure(summary: pd.DataFrame, layout: Layout, _revision: str, titles: dict[str, str]) -> Figure:
+    return explore.figure(summary, layout, _revision, titles)
 
 
 # Shared by all sessions without a copy: no caller modifies a table.

@@ -13,13 +13,13 @@ from tmflow.analysis.versions import Versions
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root
-from tmflow.base.text import listed, markdown
+from tmflow.base.text import listed, markdown, several
 from tmflow.charts.figures import DRAWINGS, TIME_TO_ACCURACY, drawable, drawing_of, figure_of
 from tmflow.charts.thumbnails import thumbnail
 from tmflow.claims.originals import Originals, experiment_of
 from tmflow.claims.origins import KINDS, Judged
 from tmflow.claims.render import accepted_verdicts
-from tmflow.claims.schema import load_claims
+from tmflow.claims.schema import CANNOT_BE_TESTED, load_claims
 from tmflow.claims.verdict import UNTESTED
 from tmflow.portal.badges import badge, count_badges, load_verdicts, show_claim
 from tmflow.portal.figure_view import show_summary
@@ -49,18 +49,17 @@ def show_list(originals: Originals, study: Study) -> None:
             for number, original in part:
                 left, words = st.columns([1, 3])
                 pictures[number] = left.empty()
-                with_runs = [
-                    verdict
-                    for verdict in verdicts
-                    if verdict.machine is not None and number in originals.figures_of(verdict.claim.source)
-                ]
-                badges = count_badges(with_runs) or badge(UNTESTED)
+                of_figure = [one for one in verdicts if number in originals.figures_of_claim(one.claim)]
+                with_runs = [verdict for verdict in of_figure if verdict.machine is not None]
+                cannot = bool(of_figure) and all(verdict.finding.verdict == CANNOT_BE_TESTED for verdict in of_figure)
+                badges = count_badges(with_runs) or badge(CANNOT_BE_TESTED if cannot else UNTESTED)
                 with words:
                     link("figures", f"**Figure {number}**: {original.title}", figure=number, platform=platform)
                     st.markdown(f":small[:gray[{original.finding}]] {badges}")
     st.subheader("Conclusions of the study")
     st.markdown(originals.conclusions)
-    _verdicts([verdict for verdict in verdicts if not originals.figures_of(verdict.claim.source)], platform)
+    of_study = [verdict for verdict in verdicts if verdict.claim.report == "2017 study"]
+    _verdicts([verdict for verdict in of_study if not originals.figures_of_claim(verdict.claim)], platform)
     for number, picture in pictures.items():  # last, because drawing takes longest
         if drawn := _thumbnail(number, study, platform):
             picture.image(drawn, caption=f"Our runs: figure {number}")
@@ -110,7 +109,7 @@ def show_detail(number: str, originals: Originals, study: Study) -> None:
     selected = choose(OF, held, study.platform_names, defaults=study.first)
     platform, scale = selected.one(Key.PLATFORM), selected.one(Key.SCALE)
     _neighbours(number, originals, platform=platform)
-    claims = [key for key, claim in load_claims().claims.items() if number in originals.figures_of(claim.source)]
+    claims = [key for key, claim in load_claims().claims.items() if number in originals.figures_of_claim(claim)]
     _verdicts(accepted_verdicts(load_verdicts(study, platform, claims)), platform)
     evidences = selected.chosen[Key.EVIDENCE] or selected.options[Key.EVIDENCE]
     shown = plan.experiments[name].shown()
@@ -156,11 +155,20 @@ def _neighbours(number: str, originals: Originals, **view: str) -> None:
 
 
 def _verdicts(verdicts: Sequence[Judged], platform: str) -> None:
-    """Show links to claims; a claim without any run is shown once, by measured evidence."""
+    """Show links to claims, and fold those that the runs do not decide. A claim without runs is shown once."""
     with_runs = {verdict.id for verdict in verdicts if verdict.machine is not None}
+    undecided = []
     for verdict in verdicts:
-        if verdict.machine is not None or (verdict.id not in with_runs and verdict.evidence == "measured"):
+        if verdict.machine is None and (verdict.id in with_runs or verdict.evidence != "measured"):
+            continue
+        if verdict.finding.verdict in (UNTESTED, CANNOT_BE_TESTED):
+            undecided.append(verdict)
+        else:
             show_claim(verdict, platform)
+    if undecided:
+        with st.expander(f"{several(len(undecided), 'claim')} that these runs do not decide {count_badges(undecided)}"):
+            for verdict in undecided:
+                show_claim(verdict, platform)
 
 
 # Shared by all sessions without a copy: no caller modifies a table.

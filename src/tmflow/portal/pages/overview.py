@@ -85,15 +85,15 @@ def _describe_held_runs(held: pd.DataFrame) -> str:
 def show_answers(study: Study, platform: str) -> None:
     """Show the three answers, side by side if there is room."""
     with st.container(horizontal=True):
-        for answer in _answers(study, study.state(platform=platform), platform):
+        for answer in _answers(study, study.state(platform=platform), platform, experiment_titles()):
             with st.container(border=True, width=CARD):
                 _show_answer(answer, platform, study)
 
 
 # Shared by all sessions: no caller modifies an answer. It is valid for every revision with the same runs.
 @st.cache_resource(show_spinner="Looking for the answers", max_entries=22)
-def _answers(_study: Study, state: Identity, platform: str) -> tuple[Answer, ...]:
-    return ask(_study.reader(), platform, _study.revision, consistency_by_strategy(), joined=_study.joined)
+def _answers(_study: Study, state: Identity, platform: str, titles: dict[str, str]) -> tuple[Answer, ...]:
+    return ask(_study.reader(), platform, _study.revision, consistency_by_strategy(), titles, joined=_study.joined)
 
 
 def _show_answer(answer: Answer, platform: str, study: Study) -> None:
@@ -137,7 +137,10 @@ def show_scoreboard(study: Study, platform: str) -> None:
         counted = count_findings(of_kind)
         badges = " ".join(badge(name, f" {counted[name]}") for name in VERDICTS if counted[name])
         st.markdown(f"**{kind.capitalize()}** {badges}")
+        again = len(of_kind) - counted.total()
         with st.expander(f"Which of the {len(of_kind)} claims"):
+            if again:
+                st.caption(f"{again} of them restate another, and are not counted above.")
             for verdict in sorted(of_kind, key=lambda verdict: VERDICTS.index(verdict.finding.verdict)):
                 show_claim(verdict, platform)
 

@@ -35,12 +35,14 @@ from tmflow.reports import findings
 from tmflow.reports.findings import CAPABILITY, COLUMNS, LOST
 from tmflow.store import platform_queries
 
+NOTHING = "–"  # in place of a number that nobody recorded
 SHOWN = {
     "platform_name": "platform", "cores_physical": "cores", "threads_logical": "hardware threads",
     "tm_capability": CAPABILITY, **{title: title for title in (*COLUMNS.values(), LOST, VERDICTS)},
     "n_runs": "runs", "newest_run_utc": "newest run (UTC)", "isa": "ISA", "memory_bytes": "memory", "platform": "link",
 }  # fmt: skip
 SEARCHED = ["platform_name", "platform", "isa", "cpu_vendor", "cpu_model", "tm_capability"]
+READ = "runs that were read"
 RAN = ["experiment", "scale", "evidence"]
 PAGES = ("explore", "runs", "compare")  # pages that show the runs
 
@@ -101,6 +103,11 @@ def show_detail(study: Study, key: str) -> None:
     runs, total = _newest(study, study.state(platform=key), key), int(counts["n_runs"].sum())
     of_runs = f"all {several(total, 'run')}" if len(runs) == total else f"the {len(runs):,} newest of {total:,} runs"
     st.header(markdown(name))
+    if counts.empty:  # a platform that only contributions have
+        st.info("No run of this platform was measured here. Its contributed runs are pages of their own:")
+        _show_sources(study, key)
+        show_frame(described(facts), "Facts of the platform", height="content")
+        return
     show_finding(study, key)
     show_permanent_link("Permanent link", with_sources({str(Key.PLATFORM): key}))
     st.markdown(f"**Can it run hardware transactions?** {markdown(transactions(facts, settings))}")
@@ -151,10 +158,10 @@ def _show_noise(
             ("Stolen time", _per_cent(ran["steal_fraction"].mean()), "Mean share of CPU time taken by the hypervisor."),
             ("CPU used by others", _per_cent(others.mean if others else None),
              load_in_words(others, counted.rounds) if others else "No measured run recorded it."),
-            ("Load before", UNKNOWN if pd.isna(load) else _two_digits(load),
+            ("Load before", NOTHING if pd.isna(load) else _two_digits(load),
              "Median one-minute load average before a run."),
         ):  # fmt: skip
-            st.metric(label, value, help=help_, border=True, width=165)
+            st.metric(label, value, help=help_, border=True, width=190)
     if spread.empty:
         st.info(f"No spread to show: no point has measured times in two rounds ({of_runs}).")
         return
@@ -164,7 +171,7 @@ def _show_noise(
 
 
 def _per_cent(fraction: float | None) -> str:
-    return UNKNOWN if fraction is None or pd.isna(fraction) else f"{_two_digits(100 * fraction)} %"
+    return NOTHING if fraction is None or pd.isna(fraction) else f"{_two_digits(100 * fraction)} %"
 
 
 def _two_digits(value: float) -> str:
@@ -200,9 +207,6 @@ def _links(heading: str) -> Any:
 
 def _show_runs(counts: pd.DataFrame, key: str) -> None:
     """Show the runs by experiment, scale, evidence and status, with links to the pages that show them."""
-    if counts.empty:
-        st.info("No run of this platform is stored.")
-        return
     table = count_by_status(counts, RAN)
     for page in PAGES:
         side = "a." if page == "compare" else ""
@@ -229,8 +233,9 @@ def _show_settings(settings: pd.DataFrame, runs: pd.DataFrame) -> None:
     columns = [name for name in platform_queries.SETTINGS if name not in ("env_sha256", "mitigations_json")]
     texts = {name: [format_fact(name, value) for value in settings[name].astype(object)] for name in columns}
     n_runs = runs["env_sha256"].value_counts()
-    texts["runs that were read"] = [str(n_runs.get(sha256, 0)) for sha256 in settings["env_sha256"]]
-    table = pd.DataFrame(texts, index=[f"settings {number}" for number in range(1, len(settings) + 1)])
+    table = pd.DataFrame(texts | {READ: [n_runs.get(sha256, 0) for sha256 in settings["env_sha256"]]})
+    table = table.groupby(columns, sort=False, as_index=False).sum()  # they may differ in what a round measured
+    table = table.astype({READ: str}).set_axis([f"settings {number}" for number in range(1, len(table) + 1)])
     show_frame(table.T.reset_index(names="setting"), "Settings under which the platform ran", height="content")
 
 

@@ -1,9 +1,9 @@
-"""The page of runs: a search with filters and a sorted list of matches, and the details of one run."""
+"""The page of runs: a search with filters, and a sorted list of the matches."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,27 +11,20 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from tmflow.analysis import summaries
 from tmflow.analysis.variants import variants
-from tmflow.base.canonical_json import leaves
-from tmflow.base.errors import BadInput
-from tmflow.base.text import csv_frame, markdown, workers
-from tmflow.platform.facts import slug_of
+from tmflow.base.text import csv_frame, markdown
 from tmflow.portal import campaign_filter
 from tmflow.portal.badges import WORDS, status_badge
-from tmflow.portal.figure_view import AT_ONCE, column_width, show_frame, show_rows, show_summary
-from tmflow.portal.filter_widgets import choose, go_to, search_box, sources_joined, url_parameters, warn_unknown
-from tmflow.portal.links import download, link, show_commands, show_permanent_link
+from tmflow.portal.figure_view import AT_ONCE, column_width, show_rows
+from tmflow.portal.filter_widgets import choose, go_to, search_box, url_parameters, warn_unknown
+from tmflow.portal.links import download
 from tmflow.portal.study_data import Identity, Study, experiment_titles
 from tmflow.portal.url_state import MAX_QUOTED, Choice, Key, ValuesFilter, factor_label
-from tmflow.runfile import record
-from tmflow.runfile.record import NO_TIME, shares, without_lock_times
-from tmflow.spec.strategies import CONTENTION, PARAMETERS, kind_of_retries
+from tmflow.spec.strategies import PARAMETERS
 from tmflow.spec.trial import TrialSpec
-from tmflow.store import queries, run_detail
+from tmflow.store import queries
 from tmflow.store.queries import Order
 from tmflow.store.run_filter import DEFINITION, RunFilter
-from tmflow.study.campaign import train_command
 
 REACH = 10_000  # the most runs that pages and files can show
 LONGEST = 100  # characters of a search text
@@ -79,19 +72,6 @@ COLUMN_NAMES = {
     "campaign_uid": "campaign", "definition_sha256": "definition",
 }  # fmt: skip
 OF_COLUMNS = ValuesFilter(Key.COLUMNS, "Columns")
-HEADINGS = {
-    "n": "aborts", "raw_code": "raw code", "sections": "critical sections",
-    "failed_publications": "failed publications", "taken_blocks": "taken blocks",
-    "expected": "updates of elements", "lost": "of these lost",
-    "lock_waited_s": "waited for locks (s)", "lock_held_s": "held locks (s)",
-}  # fmt: skip
-CONTENTION_TITLES = {
-    "retries": "Retries of critical sections",
-    "failed_publications": "Failed publications of updates",
-    "taken_blocks": "Taken blocks met by updates",
-}
-Run = Mapping[str, Any]
-"""A run in the layout of a run file, as from `store.run_detail.run`."""
 
 
 def show_list(study: Study) -> None:
@@ -208,14 +188,17 @@ def _choose_columns() -> list[str]:
 def _table(runs: pd.DataFrame, columns: Sequence[str]) -> None:
     """Show these columns of the runs of a page; choosing a row opens the run.
 
-    By default they are `COLUMNS`, and the factors that tell runs of the same strategy and number of threads apart.
+    By default they are those of `COLUMNS` that have a value, and the factors that tell runs of the same strategy and
+    number of threads apart.
     """
     rows = runs.assign(step_time_us=(1e6 * runs["loop_s"] / runs["iterations"]).where(runs["status"] == "ok"))
     rows["strategy"] = variants(rows)
     rows["status"] = rows["status"].map(WORDS)
-    empty = {"reason": rows["reason"].isna().all(), "repeat": (rows["repeat"] == 1).all()}
-    first, others = COLUMNS[:FIRST], [name for name in COLUMNS[FIRST:] if not empty.get(name)]
-    shown = columns or [*first, *_differing_factors(rows), *others]
+    empty = {name for name in COLUMNS[FIRST:] if rows[name].isna().all()}
+    empty |= {"repeat"} if (rows["repeat"] == 1).all() else set()
+    origin = [name for name in ("evidence", "platform_name") if rows[name].nunique() > 1]  # where it matters, in sight
+    first, others = COLUMNS[:FIRST], [name for name in COLUMNS[FIRST:] if name not in {*empty, *origin}]
+    shown = columns or [*first, *_differing_factors(rows), *origin, *others]
     if not _on_phone():
         rows["experiment"] = rows["experiment"].replace(experiment_titles())
 
@@ -229,6 +212,7 @@ def _table(runs: pd.DataFrame, columns: Sequence[str]) -> None:
         placeholder="–",
         height="content" if len(rows) <= AT_ONCE else 640,
         column_config={
+            **{name: name.replace("_", " ") for name in shown},
             **COLUMN_NAMES,
             "status": st.column_config.TextColumn(width=120),
             "reason": st.column_config.TextColumn(width=300),
@@ -276,144 +260,6 @@ def _page(
     return queries.page(_study.reader(), only, order, down=down, rows=rows, offset=offset)
 
 
-def show_run(study: Study, uid: str | None) -> bool:
-    """Show the run with this uid; if there is none, warn and return False."""
-    if uid is None:
-        return False
-    try:
-        run = run_detail.run(study.reader(), uid)
-    except BadInput:
-        warn_unknown("run", uid, "which is not in this database.")
-        return False
-    _show_navigation(*queries.neighbours(study.reader(), uid))
-    _show_head(run)
-    st.subheader("Repeat this run")
-    show_commands(train_command(run["spec"], run["round"]))
-    emulated = run["evidence"] == "emulated"
-    lists = {
-        "Counters": without_lock_times(run["counters"]) if emulated else run["counters"],
-        "Aborts": run["aborts"],
-        "Lost updates": run["lost"],
-        "Reads": run["reads"],
-        **_contention(run),
-    }
-    for title, rows in lists.items():
-        if rows:
-            st.subheader(title)
-            table = pd.DataFrame(rows).dropna(axis="columns", how="all").rename(columns=HEADINGS)
-            show_frame(table, f"{title} of the run by worker and variable", width="content", height="auto")
-    row = queries.runs(study.reader(), RunFilter(uids=[uid]))
-    for kind, summarise in (("curve", summaries.curve), ("staleness", summaries.staleness)):
-        if run[kind] and run["status"] == "ok":
-            show_summary(kind, summarise(row, pd.DataFrame(run[kind]).assign(uid=uid)), study.revision)
-    _show_origin(run)
-    with st.container(horizontal=True):
-        for label, text in (("JSON", run_json(run)), ("CSV", run_csv(run))):
-            download(f"{label} of this run", text, f"run-{uid}.{label.lower()}")
-    return True
-
-
-def _show_navigation(before: str | None, after: str | None) -> None:
-    """Show buttons back to the search, and to the same point in the previous and the next round."""
-    with st.container(horizontal=True):
-        st.button("All runs", icon=":material/arrow_upward:", on_click=go_to, args=({}, [Key.RUN]))
-        for label, icon, uid in (("Round before", "back", before), ("Round after", "forward", after)):
-            if uid:
-                st.button(label, icon=f":material/arrow_{icon}:", on_click=go_to, args=({Key.RUN: [uid]}, [Key.RUN]))
-
-
-def _show_head(run: Run) -> None:
-    """Show the title of the run, its status and reason, its results, and its permanent link."""
-    spec, experiment = run["spec"], run["experiment"]
-    trial = f"round {run['round']}" + (f", repeat {run['repeat']}," if run["repeat"] > 1 else "")
-    st.header(
-        f"{markdown(spec['strategy'])} with {workers(spec['threads'])}, {trial} of "
-        f"{markdown(experiment_titles().get(experiment['name'], experiment['name']))}"
-    )
-    if run["status"] != "ok":
-        st.error(f"**{run['status']}**: {markdown(run['reason'])}")
-    with st.container(horizontal=True):
-        status_badge(run["status"])
-        st.badge(run["evidence"], color="blue")
-        if experiment["scale"] != "full":
-            st.badge(f"{experiment['scale']} scale", color="orange")
-        if run["machine"] and run["machine"]["disturbed"]:
-            st.badge("disturbed: other processes used the machine", color="orange")
-    if results := _results(run):
-        with st.container(horizontal=True):
-            for label, value in results.items():
-                st.metric(label, value, border=True, width=170)
-    if run["evidence"] == "emulated":
-        name = markdown(run["backend"]["name"])
-        st.caption(f"The hardware transactions of {name} were emulated: {NO_TIME}.")
-    show_permanent_link("Permanent link of this run", {str(Key.RUN): run["uid"]})
-
-
-def _results(run: Run) -> dict[str, str]:
-    """The main results of the run. An emulated run shows no time."""
-    times = {} if run["evidence"] == "emulated" else {"Loop": run["loop_s"], "Set-up": run["setup_s"]}
-    results = {label: seconds(value) for label, value in times.items() if value is not None}
-    if "Loop" in results and run["status"] == "ok":
-        results["Time per step"] = seconds(run["loop_s"] / run["spec"]["iterations"])
-    if run["final_accuracy"] is not None:
-        results["Accuracy"] = f"{run['final_accuracy']:.4f}"
-    return results | {name.capitalize(): f"{share:.2%}" for name, share in shares(run).items()}
-
-
-def seconds(value: float) -> str:
-    """Format a time in s, ms or µs."""
-    if value >= 0.1:
-        return f"{value:.3g} s"
-    return f"{1e3 * value:.3g} ms" if value >= 1e-3 else f"{1e6 * value:.3g} µs"
-
-
-def _contention(run: Run) -> dict[str, list[dict[str, Any]]]:
-    """The contention of updates, by title; the strategy determines what `retries` counts."""
-    kinds = {kind: kind for kind in CONTENTION} | {"retries": kind_of_retries(run["spec"]["strategy"])}
-    lists: dict[str, list[dict[str, Any]]] = {}
-    for name, kind in kinds.items():
-        renamed = {name: kind, CONTENTION[name]: CONTENTION[kind]}
-        rows = [{renamed.get(column, column): value for column, value in row.items()} for row in run[name]]
-        lists.setdefault(CONTENTION_TITLES[kind], []).extend(rows)
-    return lists
-
-
-def _show_origin(run: Run) -> None:
-    """Show the factors of the run and its origin."""
-    st.subheader("Configuration and origin")
-    stored, backend = run["stored"], dict(run["backend"] or {})
-    platform = slug_of(stored["platform"]) if sources_joined() else stored["platform"]
-    link("platforms", f"Platform {markdown(stored['platform_name'])}", platform=platform)
-    origin = {
-        name: run[name]
-        for name in ("round", "repeat", "evidence", "ordinal", "resumed", "trial_seed", "started_at_utc")
-    }
-    campaign = {f"campaign {name}" if name == "uid" else name: value for name, value in run["campaign"].items()}
-    for title, facts in {
-        "Factors": {name: value for name, value in run["spec"].items() if value is not None},
-        **({"Emulated machine": backend.pop("config") | backend} if backend else {}),
-        "Origin": {**run["experiment"], **campaign, **origin, **stored},
-        "Software": run["software"],
-        "State of the machine": run["machine"],
-        "Platform": run["platform"],
-        "Environment": run["environment"],
-    }.items():
-        with st.expander(title, expanded=title in ("Factors", "Origin")):
-            if facts:
-                rows = [(name, _text(value)) for name, value in facts.items()]
-                table = pd.DataFrame(rows, columns=["name", "value"])
-                show_frame(table, f"{title} of the run", height="content")
-            else:
-                st.caption("Not recorded.")
-
-
-def _text(value: Any) -> str:
-    """Format a value; unreadable and inapplicable values become a dash."""
-    if value is None:
-        return "–"
-    return json.dumps(value) if isinstance(value, dict | list) else str(value)
-
-
 def table_csv(runs: pd.DataFrame) -> str:
     """Format runs as CSV, one line per run; formulas are escaped."""
     return csv_frame(runs).to_csv(index=False)
@@ -422,17 +268,3 @@ def table_csv(runs: pd.DataFrame) -> str:
 def table_json(runs: pd.DataFrame) -> str:
     """Format runs as a JSON list of objects; missing values are null."""
     return json.dumps(runs.astype(object).where(runs.notna(), None).to_dict("records"), allow_nan=False)
-
-
-def run_json(run: Mapping[str, Any]) -> str:
-    """Format a stored run as JSON in the layout of its run file; an emulated run has a note instead of its times."""
-    return json.dumps(_public_fields(run), indent=1, allow_nan=False)
-
-
-def run_csv(run: Mapping[str, Any]) -> str:
-    """Format a stored run as CSV lines of name and value, such as counters.0.updates,500."""
-    return table_csv(pd.DataFrame(leaves(_public_fields(run)), columns=["name", "value"], dtype=object))
-
-
-def _public_fields(run: Mapping[str, Any]) -> dict[str, Any]:
-    return record.shown(record.Run.model_validate({name: run[name] for name in run if name != "stored"}))

@@ -19,7 +19,7 @@ from tmflow.portal.campaign_filter import campaigns_of
 from tmflow.portal.figure_view import KEPT, show_figure, show_frame
 from tmflow.portal.filter_widgets import choose, url_parameters
 from tmflow.portal.links import download, show_commands
-from tmflow.portal.study_data import Identity, Study
+from tmflow.portal.study_data import Identity, Study, title_of_experiment
 from tmflow.portal.url_state import (
     DEFINITION,
     OF_FACTORS,
@@ -56,7 +56,8 @@ def show_trends(study: Study) -> None:
     state = study.state(experiment=experiment, scale="full", platform=platform, evidence="measured")
     table = _series(study, state, experiment, platform, measure)
     if table.empty or table["estimate"].isna().all():
-        st.info(f"No run of {markdown(experiment)} has this measure: choose another measure or experiment.")
+        title = markdown(title_of_experiment(experiment))
+        st.info(f"No run of “{title}” has this measure: choose another measure or experiment.")
         return
     newest = table.groupby(Key.DEFINITION)["last_run_utc"].max().sort_values(ascending=False)
     names = {str(name): f"{name}, {str(date)[:10]}" for name, date in newest.items()}
@@ -71,7 +72,7 @@ def show_trends(study: Study) -> None:
     panel = by_label[label]
     changes = [change for point in trends.points(panel) for change in trends.change_points(point)]
     _show_state(panel, experiment, _newest(study, state, experiment, platform, measure, panel))
-    figure = _figure(panel, study.revision, label).at(study.revision)
+    figure = _figure(panel, study.revision, label, title_of_experiment(experiment)).at(study.revision)
     name = slug("trend", str(measure), experiment, label)
     show_figure(name, figure, COLUMNS)
     download("Series with change points (JSON)", partial(_json, panel), f"{name}-changes.json")
@@ -99,17 +100,16 @@ def _choose_data(study: Study, counts: pd.DataFrame) -> tuple[str, str, Measure]
 
 def _show_state(panel: pd.DataFrame, experiment: str, changes: list[Change]) -> None:
     """Say how many campaigns there are; if they are too few for a detector, compare the newest two."""
-    n = panel["place"].nunique()
+    n, title = panel["place"].nunique(), markdown(title_of_experiment(experiment))
     if n == 1:
         st.info(
-            f"{markdown(experiment)} has one campaign here, so there is no trend yet. This measures another "
-            "one, on that machine:"
+            f"“{title}” has one campaign here, so there is no trend yet. This measures another one, on that machine:"
         )
         show_commands(f"{rerun(experiment)} --fresh")
         return
     if n < LEAST_CAMPAIGNS:
         st.info(
-            f"{markdown(experiment)} has {n} campaigns here. Change points are looked for from {LEAST_CAMPAIGNS} on. "
+            f"“{title}” has {n} campaigns here. Change points are looked for from {LEAST_CAMPAIGNS} on. "
             "With fewer, the newest two are compared. They share no round, so the intervals are not paired."
         )
         for change in changes:
@@ -175,6 +175,6 @@ def _newest(
 
 # Shared by all sessions: no caller modifies a figure. It is valid for every revision with the same numbers.
 @st.cache_resource(show_spinner=False, max_entries=KEPT)
-def _figure(panel: pd.DataFrame, _revision: str, label: str) -> Figure:
+def _figure(panel: pd.DataFrame, _revision: str, label: str, title: str) -> Figure:
     changes = [change for point in trends.points(panel) for change in trends.change_points(point)]
-    return chart.draw(panel, changes, _revision, label)
+    return chart.draw(panel, changes, _revision, label, title)

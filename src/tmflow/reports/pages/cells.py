@@ -12,7 +12,7 @@ from tmflow.analysis.run_table import POINT, Loaded, n_rounds
 from tmflow.base.errors import BadInput
 from tmflow.base.text import interval, several
 from tmflow.reports.pages.bundle_runs import Published
-from tmflow.reports.pages.schema import Query, Value
+from tmflow.reports.pages.schema import OF, Query, Value
 from tmflow.spec.strategies import PARAMETERS, STRATEGY_PARAMETERS
 
 SUMMARIES: Mapping[str, Callable[[Loaded], pd.DataFrame]] = {
@@ -28,6 +28,9 @@ SUMMARIES: Mapping[str, Callable[[Loaded], pd.DataFrame]] = {
     "lock_waited": lambda tables: summaries.lock_waited(tables.runs, tables.full),
     "lock_held": lambda tables: summaries.lock_held(tables.runs, tables.full),
     "staleness": lambda tables: summaries.mean_staleness(tables.runs, tables.staleness),
+    "phases": lambda tables: summaries.phases(tables.runs, tables.phases),
+    "step_transfers": lambda tables: summaries.step_transfers(tables.runs, tables.phases),
+    "step_bytes": lambda tables: summaries.step_bytes(tables.runs, tables.phases),
 }
 """The summary of each measure that needs no other argument; one row for each point."""
 
@@ -90,7 +93,7 @@ class Numbers:
         if query.base is not None:
             return _ratio(query, tables.runs, runs, where)
         summary = self._summary(query, tables)
-        along = {key: getattr(query, key) for key in ("variable", "cause", "target")}
+        along = {key: getattr(query, key) for key in OF}
         rows = select(summary, query.where | {key: value for key, value in along.items() if value is not None})
         return rows.iloc[0] if len(rows) else None
 

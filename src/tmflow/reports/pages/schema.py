@@ -13,19 +13,27 @@ from tmflow.base.documents import document, kept, read_yaml
 from tmflow.base.errors import BadInput, unknown
 from tmflow.base.paths import project_root
 from tmflow.native import registry
+from tmflow.runfile.record import Phase
 from tmflow.spec.abort_codes import Family
 from tmflow.spec.trial import Evidence, TrialSpec
 
 MeasureName = Literal[
     "speedup", "speedup_vs_tf_lock", "speed", "time", "step_time", "accuracy", "time_to_accuracy", "commits", "aborted",
     "elements", "size", "lost", "torn", "lock_waited", "lock_held", "staleness",
+    "phases", "step_transfers", "step_bytes",
 ]  # fmt: skip
 RELATIVE = ("speed", "time")  # measures that need a base
 WITH_BASE = (*RELATIVE, "speedup")  # measures that may have one
-OF = {"variable": ("elements", "size"), "cause": ("aborted",), "target": ("time_to_accuracy",)}
+OF = {
+    "variable": ("elements", "size"),
+    "cause": ("aborted",),
+    "target": ("time_to_accuracy",),
+    "phase": ("phases",),
+}
 """The keys of a query that belong to some measures only."""
-REQUIRED = ("cause", "target")  # the measures of these keys need them
+REQUIRED = ("cause", "target", "phase")  # the measures of these keys need them
 CAUSES = (*get_args(Family), ANY)
+PHASES = get_args(Phase.model_fields["phase"].annotation)
 NAME = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 Value = str | int | float
 Factors = dict[str, Value]
@@ -48,6 +56,7 @@ class Query(_Closed):
     variable: str | None = Field(None, description="of the measures elements and size: only this variable")
     cause: str | None = Field(None, description="of aborted: a family of causes, or any")
     target: float | None = Field(None, gt=0, le=1, description="of time_to_accuracy: the test accuracy, a fraction")
+    phase: str | None = Field(None, description="of phases: which part of a step")
     unit: Literal["%"] | None = Field(None, description="%: a share or an accuracy is shown as a percentage")
     digits: int | None = Field(None, ge=0, le=6, description="decimals; by default those that the interval justifies")
 
@@ -77,6 +86,7 @@ class ClaimsTable(_Closed):
 
     claims: Evidence
     machine: str | None = Field(None, min_length=1)
+    experiments: str = Field("", description="only the claims about experiments whose names begin like this")
 
 
 class RunsTable(_Closed):
@@ -159,6 +169,8 @@ def _check_query(query: Query, where: str) -> None:
         raise BadInput(f"{where}: 'target' is {query.target}; allowed: {', '.join(map(str, TARGETS))}.")
     if query.cause is not None and query.cause not in CAUSES:
         raise unknown(f"cause in {where}:", query.cause, CAUSES)
+    if query.phase is not None and query.phase not in PHASES:
+        raise unknown(f"phase in {where}:", query.phase, PHASES)
     for factors in (query.where, query.base or {}):
         _check_factors(factors, where)
 

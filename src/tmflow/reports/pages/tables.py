@@ -22,13 +22,19 @@ def table_text(table: Table | ClaimsTable | RunsTable | NoiseTable, numbers: Num
     """The Markdown of a table; `where` names it in errors. Raises BadInput for a row or a column without numbers."""
     match table:
         case ClaimsTable():
-            return claims_text(numbers.published(table.machine).verdicts(table.claims))
+            every = numbers.published(table.machine).verdicts(table.claims)
+            return claims_text([it for it in every if is_about(it, table.experiments)])
         case RunsTable():
             return runs_text(numbers.published(table.machine).runs)
         case NoiseTable():
             return noise_text(numbers.published(table.machine).runs)
         case Table():
             return _grid(table, numbers, where)
+
+
+def is_about(judged: Judged, beginning: str) -> bool:
+    """Whether the claim has an experiment whose name begins like this; every claim is about the empty beginning."""
+    return not beginning or any(name.startswith(beginning) for name in judged.claim.experiments())
 
 
 def counts_text(published: Published, evidence: Evidence) -> str:

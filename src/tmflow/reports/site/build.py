@@ -6,43 +6,37 @@ All text is escaped and every link is relative.
 from __future__ import annotations
 
 import json
-import posixpath
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import pandas as pd
 import vl_convert
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from tmflow._version import __version__
 from tmflow.analysis.run_table import shown_of
 from tmflow.base.clock import utc_now
 from tmflow.base.errors import BadInput
 from tmflow.base.files import whole_folder, write_bytes, write_json, write_text
-from tmflow.base.text import interval, one_line, span
+from tmflow.base.text import one_line
 from tmflow.charts import captions, figures
 from tmflow.charts.figures import DRAWINGS, VEGA_LITE, Figure, figures_of, gaps_of, slug
-from tmflow.claims.originals import load_originals
+from tmflow.claims.originals import DISTRIBUTED_STUDY, HPX_STUDY, load_originals
 from tmflow.claims.origins import KINDS, Judged, verdicts
 from tmflow.claims.render import (
     VERDICTS,
     accepted_verdicts,
     count_findings,
-    css_class,
     machines_sentence,
     without_runs,
 )
 from tmflow.platform.description import described, format_fact
-from tmflow.reports import docs_index
-from tmflow.reports.docs_index import VOCABULARY
 from tmflow.reports.site import json_files, run_list, summary
+from tmflow.reports.site.pages import Pages, write_docs
 from tmflow.store import platform_queries, queries, run_detail
 from tmflow.store.frames import Source
 from tmflow.store.run_filter import RESULTS, RunFilter
@@ -99,30 +93,6 @@ class Album(NamedTuple):
     platforms: dict[str, str]
 
 
-class Pages:
-    """Writes the pages of a site into a folder; `about` is available to every template."""
-
-    def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
-        self.folder = folder
-        self._templates = Environment(
-            loader=PackageLoader("tmflow.reports.site"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.globals.update(
-            about=about, interval=interval, span=span, titles=captions.TITLES, css_class=css_class
-        )
-        self._templates.filters["fragment"] = lambda text: quote(str(text), safe="")
-
-    def write(self, path: str, template: str | None = None, **definitions: Any) -> None:
-        """Write the page at `path` in the site's folder; the template defaults to `path`."""
-        root = "../" * path.count("/")
-        text = self._templates.get_template(template or path).render(root=root, here=path, **definitions)
-        write_text(self.folder / path, text)
-
-
 def publish(
     source: Source,
     study: Study,
@@ -154,7 +124,7 @@ def publish(
             "made_at_utc": utc_now(),
         }
         words = {"scale_in_words": captions.SCALES[scale], "conclusive": scale == "full"}
-        pages = Pages(folder, {**about, **words, "portal": portal.rstrip("/")})
+        pages = Pages(folder, {**about, **words, "portal": portal.rstrip("/")}, study.titles)
         _write_assets(folder)
         planned = [name for name in study.at(scale) if study.source(name) in set(here["experiment"])]
         albums = []
@@ -166,12 +136,12 @@ def publish(
             sum(len(a.figures) for a in albums),
             run_list.newest_runs(source, scale),
         )
-        pages.write("runs.html", index=run_list.write_runs(runs, n_runs, folder / "runs"))
+        pages.write("runs.html", index=run_list.write_runs(runs, n_runs, study.titles, folder / "runs"))
         judged = accepted_verdicts(verdicts(source))
         scoreboard = _write_claims(judged, pages)
         _write_figures(albums, judged, pages)
         _write_platforms(source, scale, here, pages)
-        _write_docs(pages)
+        write_docs(pages)
         by_model = summary.find_by_model(source, counts) if scale == "full" else {}
         machines = platform_queries.platforms(source)
         document = json_files.findings_document(finding for of_model in by_model.values() for finding in of_model)
@@ -181,8 +151,10 @@ def publish(
             "index.html",
             scoreboard=scoreboard,
             study=load_originals().study.citation(),
-            models=[summary.summarise_model(model, of, machines) for model, of in by_model.items()],
-            platforms=summary.answer_by_platform(source, counts, revision) if scale == "full" else [],
+            distributed_study=DISTRIBUTED_STUDY,
+            hpx_study=HPX_STUDY,
+            models=[summary.summarise_model(model, of, machines, study.titles) for model, of in by_model.items()],
+            platforms=summary.answer_by_platform(source, counts, revision, study.titles) if scale == "full" else [],
             holdings=run_list.count_runs(here),
             n_platforms=here["platform"].nunique(),
             n_runs=n_runs,
@@ -243,7 +215,7 @@ def _draw(source: Source, name: str, study: Study, scale: Scale, revision: str, 
     gaps: list[tuple[str, str, str]] = []
     for kind in shows or figures.recorded(records):
         drawn_summary = DRAWINGS[kind].summarise(records)
-        for label, figure in figures_of(kind, drawn_summary, revision, name, published(kind)):
+        for label, figure in figures_of(kind, drawn_summary, revision, name, published(kind), study.titles):
             path = base = f"figures/{slug(name)}/{figures.stem(name, kind, label)}"
             again = 1
             while path in drawn:  # labels may differ only in characters that file names lack
@@ -287,7 +259,7 @@ def _write_figures(albums: list[Album], judged: list[Judged], pages: Pages) -> N
     pages.write("figures.html", albums=albums, originals=originals.figures)
     for album in albums:
         original = originals.figures.get(album.figure or "")
-        on_figure = [it for it in judged if original and album.figure in originals.figures_of(it.claim.source)]
+        on_figure = [it for it in judged if original and album.figure in originals.figures_of_claim(it.claim)]
         choices = {
             "platform": album.platforms,
             "evidence": {figure.evidence: figure.evidence for figure in album.figures},
@@ -364,47 +336,3 @@ def _write_platforms(source: Source, scale: Scale, here: pd.DataFrame, pages: Pa
         settings=lambda facts: [(name.replace("_", " "), format_fact(name, value)) for name, value in facts.items()],
     )
     write_json(pages.folder / "platforms.json", platforms)
-
-
-class SiteLinks:
-    """Relative paths for the links of a page of the docs; linked files are added to `used`."""
-
-    def __init__(self, page: str, used: set[str]) -> None:
-        self._folder, self._used = posixpath.dirname(page) or ".", used
-
-    def page(self, name: str, anchor: str) -> str:
-        return posixpath.relpath(f"{name}.html", self._folder) + (f"#{anchor}" if anchor else "")
-
-    def file(self, path: str) -> str:
-        self._used.add(path)
-        return posixpath.relpath(path, self._folder)
-
-
-def _write_docs(pages: Pages) -> None:
-    """Write the pages of the docs under method/, the files that they link to, the glossary and an index."""
-    docs = docs_index.pages()
-    used: set[str] = set()
-
-    # Markup is safe: the docs belong to the project, and HTML in them is escaped.
-    def html(text: str, page: str) -> Markup:
-        return Markup(docs_index.html(docs_index.resolve_links(text, page, SiteLinks(page, used), docs)))
-
-    def heading(text: str) -> Markup:
-        return Markup(docs_index.parser().renderInline(text))
-
-    for name, page in docs.items():
-        pages.write(
-            f"method/{name}.html",
-            "handbook.html",
-            sections=[(section, html(section.text, name), heading(section.title)) for section in page.sections],
-            title=docs_index.plain_text(page.title),
-        )
-    terms = docs_index.glossary(docs[VOCABULARY])
-    context = [(term, [html(definition, VOCABULARY) for definition in term.definitions]) for term in terms]
-    pages.write("method/glossary.html", "glossary.html", terms=context, vocabulary=VOCABULARY)
-    groups = docs_index.group_pages(docs)
-    pages.write("method/index.html", "method.html", groups=groups, terms=terms, plain=docs_index.plain_text)
-    for path in used:
-        to = pages.folder / "method" / path
-        to.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(docs_index.docs_dir() / path, to)

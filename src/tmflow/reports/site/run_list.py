@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from tmflow.base.files import write_json, write_text
+from tmflow.charts.captions import Titles
 from tmflow.charts.figures import slug
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import queries
@@ -40,7 +41,7 @@ def newest_runs(source: Source, scale: Scale, at_most: int = AT_MOST) -> pd.Data
     return queries.page(source, RunFilter(scales=(scale,)), rows=at_most)
 
 
-def write_runs(runs: pd.DataFrame, total: int, folder: Path) -> dict[str, Any]:
+def write_runs(runs: pd.DataFrame, total: int, titles: Titles, folder: Path) -> dict[str, Any]:
     """Write the runs as index.json and files of `CHUNK` runs; `total` counts all runs. Returns the index."""
     factors = list(TrialSpec.model_fields)
     shown_factors = [name for name in factors if runs[name].nunique(dropna=False) > 1 or name in SHOWN]
@@ -51,12 +52,13 @@ def write_runs(runs: pd.DataFrame, total: int, folder: Path) -> dict[str, Any]:
     ]
     rows = table.where(table.notna(), None).values.tolist()
     chunks = {f"{at // CHUNK}.json": rows[at : at + CHUNK] for at in range(0, len(rows), CHUNK)}
+    values = {name: sorted(set(map(str, runs[name].dropna()))) for name in CHOICES}
     index = {
         "total": total,
         "listed": len(rows),
         "columns": list(table.columns),
         "shown": list(SHOWN),
-        "choices": {name: {value: value for value in sorted(set(map(str, runs[name].dropna())))} for name in CHOICES},
+        "choices": {name: {value: titles.get(value, value) for value in of} for name, of in values.items()},
         "files": list(chunks),
     }
     write_json(folder / "index.json", index)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from tmflow.charts.captions import Titles
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.reports import findings
 from tmflow.reports.answers import Answer, ask
@@ -45,23 +46,23 @@ def find_by_model(source: Source, counts: pd.DataFrame) -> dict[str, list[Findin
     return {model: of_model for model, of_model in by_model.items() if of_model}
 
 
-def summarise_model(model: str, every: Sequence[Finding], machines: pd.DataFrame) -> OfModel:
+def summarise_model(model: str, every: Sequence[Finding], machines: pd.DataFrame, titles: Titles) -> OfModel:
     """The findings on a model for the page; `machines`: see `platform_queries.platforms`."""
     table = findings.matrix(every, machines)
     return OfModel(
         model,
-        [(findings.sentence(finding), findings.sources(finding)) for finding in every],
+        [(findings.sentence(finding), findings.sources(finding, titles)) for finding in every],
         [str(name) for name in table if name not in ("platform", "platform_name")],
         table.astype(object).where(table.notna(), "").to_dict("records"),
         findings.medians(every),
     )
 
 
-def answer_by_platform(source: Source, counts: pd.DataFrame, revision: str) -> list[OfPlatform]:
+def answer_by_platform(source: Source, counts: pd.DataFrame, revision: str, titles: Titles) -> list[OfPlatform]:
     """The three answers of every platform with measured runs at full scale."""
     names = dict(zip(counts["platform"], counts["platform_name"], strict=True))
     return [
-        OfPlatform(key, names[key], ask(source, key, revision, consistency_by_strategy()))
+        OfPlatform(key, names[key], ask(source, key, revision, consistency_by_strategy(), titles))
         for key, scale in findings.measured_platforms(counts).items()
         if scale == "full"
     ]

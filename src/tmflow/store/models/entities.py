@@ -10,7 +10,7 @@ from typing import Literal, get_args, get_origin
 from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tmflow.spec.factors import SESSION_FACTORS, VALUES_BEFORE, Factors
+from tmflow.spec.factors import DRIVER_FACTORS, VALUES_BEFORE, Factors
 from tmflow.store.models.base import (
     STRICT,
     AtUtc,
@@ -322,7 +322,7 @@ class Spec(Base):
         CheckConstraint("library <> ''", name="library_not_empty"),
         *[
             CheckConstraint(f"({name} IS NULL) = (driver <> 'session')", name=f"{name}_of_session")
-            for name in SESSION_FACTORS
+            for name in DRIVER_FACTORS["session"]
         ],
         Index(None, "model", "strategy", "threads"),
         STRICT,

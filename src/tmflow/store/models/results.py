@@ -7,7 +7,7 @@ from typing import get_args
 from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tmflow.runfile.record import Abort
+from tmflow.runfile import record
 from tmflow.spec.trial import Evidence, Status, TimeDomain
 from tmflow.store.models.base import (
     STRICT,
@@ -165,7 +165,7 @@ class AbortReason(Base):
     raw_code: Mapped[str]
     family: Mapped[str]
     __table_args__ = (
-        one_of("family", get_args(Abort.model_fields["family"].annotation)),
+        one_of("family", get_args(record.Abort.model_fields["family"].annotation)),
         UniqueConstraint("mechanism", "raw_code", "family"),
         STRICT,
     )
@@ -274,6 +274,46 @@ class VariableRead(Base):
     )
 
 
+class Process(Base):
+    """A process of a cluster, by its role and its index in the role."""
+
+    __tablename__ = "process"
+    run_id: Mapped[RunId]
+    role: Mapped[KeyText]
+    index: Mapped[KeyInt]
+    host: Mapped[str]
+    steps: Mapped[int | None]
+    loop_s: Mapped[float | None]
+    cpu_s: Mapped[float | None]
+    exit: Mapped[int | None]
+    __table_args__ = (
+        one_of("role", get_args(record.Process.model_fields["role"].annotation)),
+        CheckConstraint('"index" >= 0', name="index_not_negative"),  # in quotes, because it is a word of SQL
+        *not_negative("steps", "loop_s", "cpu_s"),
+        between("exit", -64, 255),
+        STRICT_WITHOUT_ROWID,
+    )
+
+
+class Phase(Base):
+    """Mean seconds of a phase of a worker's step, over the `samples` steps that were traced, and what it transfers."""
+
+    __tablename__ = "phase"
+    run_id: Mapped[RunId]
+    worker: Mapped[KeyInt]
+    phase: Mapped[KeyText]
+    samples: Mapped[int]
+    seconds: Mapped[float]
+    transfers: Mapped[int | None]
+    bytes: Mapped[int | None]
+    __table_args__ = (
+        one_of("phase", get_args(record.Phase.model_fields["phase"].annotation)),
+        *positive("samples"),
+        *not_negative("worker", "seconds", "transfers", "bytes"),
+        STRICT_WITHOUT_ROWID,
+    )
+
+
 class FusedUpdate(Base):
     """A variable whose updates were fused with their gradients."""
 
@@ -308,4 +348,6 @@ DETAILS: dict[str, type[Base]] = {
     "taken_blocks": TakenBlocks,
     "reads": VariableRead,
     "lost": LostUpdate,
+    "processes": Process,
+    "phases": Phase,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tmflow.spec.trial import TrialSpec
@@ -24,19 +23,31 @@ def variables(spec: TrialSpec) -> list[Variable]:
     ]
 
 
-def logits(spec: TrialSpec, images: Any, read: Sequence[Any], training: bool) -> Any:
+def first_convolution(spec: TrialSpec, images: Any, weights: Any, bias: Any, training: bool) -> Any:
+    import tensorflow as tf
+
+    return convolution(spec, tf.reshape(images, [-1, 28, 28, 1]), weights, bias, training)
+
+
+def convolution(spec: TrialSpec, hidden: Any, weights: Any, bias: Any, training: bool) -> Any:
+    import tensorflow as tf
+
+    hidden = tf.nn.relu(tf.nn.conv2d(hidden, weights, strides=1, padding="SAME") + bias)
+    return tf.nn.max_pool2d(hidden, ksize=2, strides=2, padding="SAME")
+
+
+def dense(spec: TrialSpec, hidden: Any, weights: Any, bias: Any, training: bool) -> Any:
     import tensorflow as tf
 
     assert spec.dropout_keep is not None, "a spec of this model has it"
-    conv1_w, conv1_b, conv2_w, conv2_b, fc1_w, fc1_b, fc2_w, fc2_b = read
-    hidden = tf.reshape(images, [-1, 28, 28, 1])
-    for weights, bias in ((conv1_w, conv1_b), (conv2_w, conv2_b)):
-        hidden = tf.nn.relu(tf.nn.conv2d(hidden, weights, strides=1, padding="SAME") + bias)
-        hidden = tf.nn.max_pool2d(hidden, ksize=2, strides=2, padding="SAME")
-    hidden = tf.nn.relu(tf.matmul(tf.reshape(hidden, [-1, FLAT]), fc1_w) + fc1_b)
-    if training:
-        hidden = tf.nn.dropout(hidden, rate=1 - spec.dropout_keep)
-    return tf.matmul(hidden, fc2_w) + fc2_b
+    hidden = tf.nn.relu(tf.matmul(tf.reshape(hidden, [-1, FLAT]), weights) + bias)
+    return tf.nn.dropout(hidden, rate=1 - spec.dropout_keep) if training else hidden
 
 
-NETWORK = Network(variables=variables, logits=logits)
+def output(spec: TrialSpec, hidden: Any, weights: Any, bias: Any, training: bool) -> Any:
+    import tensorflow as tf
+
+    return tf.matmul(hidden, weights) + bias
+
+
+NETWORK = Network(variables=variables, layers=(first_convolution, convolution, dense, output))

@@ -21,13 +21,17 @@ def variables(spec: TrialSpec) -> list[Variable]:
     ]
 
 
-def logits(spec: TrialSpec, images: Any, read: Sequence[Any], training: bool) -> Any:
+def hidden(spec: TrialSpec, images: Any, weights: Any, bias: Any, training: bool) -> Any:
     import tensorflow as tf
 
-    fc1_w, fc1_b, fc2_w, fc2_b = read
-    hidden = tf.matmul(images, fc1_w) + fc1_b
-    hidden = tf.nn.relu(hidden) if spec.activation == "relu" else tf.nn.sigmoid(hidden)
-    return tf.matmul(hidden, fc2_w) + fc2_b
+    sums = tf.matmul(images, weights) + bias
+    return tf.nn.relu(sums) if spec.activation == "relu" else tf.nn.sigmoid(sums)
+
+
+def output(spec: TrialSpec, hidden: Any, weights: Any, bias: Any, training: bool) -> Any:
+    import tensorflow as tf
+
+    return tf.matmul(hidden, weights) + bias
 
 
 def scores(spec: TrialSpec, images: Array, values: Sequence[Array]) -> Array:
@@ -38,4 +42,4 @@ def scores(spec: TrialSpec, images: Array, values: Sequence[Array]) -> Array:
     return output
 
 
-NETWORK = Network(variables=variables, logits=logits, scores=scores)
+NETWORK = Network(variables=variables, layers=(hidden, output), scores=scores)

@@ -13,10 +13,9 @@ def variables(spec: TrialSpec) -> list[Variable]:
     return [Variable("W", (spec.matrix, CLASSES)), Variable("b", (CLASSES,))]
 
 
-def logits(spec: TrialSpec, images: Any, read: Sequence[Any], training: bool) -> Any:
+def output(spec: TrialSpec, images: Any, weights: Any, bias: Any, training: bool) -> Any:
     import tensorflow as tf
 
-    weights, bias = read
     return tf.matmul(images, weights) + bias
 
 
@@ -25,4 +24,4 @@ def scores(spec: TrialSpec, images: Array, values: Sequence[Array]) -> Array:
     return images @ weights + bias
 
 
-NETWORK = Network(variables=variables, logits=logits, scores=scores)
+NETWORK = Network(variables=variables, layers=(output,), scores=scores)

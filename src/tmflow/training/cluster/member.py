@@ -1,0 +1,443 @@
+"""A task of a cluster that a person, or a scheduler such as Slurm, starts: each task by a command of its own.
+
+Tasks start in any order. Each reports to the first server what it is and which versions it has. The chief, worker 0,
+takes the reports of all, and gives each task its verdict: the training begins, or one sentence says why it does not.
+During the training the chief watches all tasks, and they watch the chief: if one ends too early, or the network between
+them is cut, all end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from tmflow._version import __version__
+from tmflow.base.errors import BadInput, Unsupported
+from tmflow.base.text import printable
+from tmflow.native import availability, loader, registry
+from tmflow.native.registry import resolve
+from tmflow.platform.facts import display_name, platform_facts, platform_sha256
+from tmflow.runtime import GRPC, SECRET
+from tmflow.spec.trial import TrialSpec
+from tmflow.training.cluster import network
+from tmflow.training.cluster.addresses import Addresses, is_loopback
+from tmflow.training.cluster.checkpoint import CheckpointPlan, resume
+from tmflow.training.cluster.driver import EVALUATED_IN_WARM_UP, WARM_UP_STEPS
+from tmflow.training.cluster.mailbox import CHIEF_WORKER, FIRST_SERVER, Mailbox, Name, Words
+from tmflow.training.cluster.task import Trainer, start_server
+from tmflow.training.data import TrialData
+from tmflow.training.measurement import Measurement, warm_up_spec
+
+LOOK_UP_S = 0.5  # between two tries to resolve the name of a host
+GRACE_S = 10.0  # for words that are on their way
+LAST_WORD_S = 5.0  # between the end of a task and the word that it may end, which is on its way to this one
+LIMIT_S = 24 * 3600.0  # for the other workers, between two pauses of the training
+CONTAINER = "byhand"  # letters and digits only
+# Queues: of reports, on the first server; of the chief's words to a task, on that task; of workers that have trained,
+# on the chief.
+ARRIVED, WORDS, TRAINED = "arrived", "words", "trained"
+VERSIONS = {"tmflow": "tmflow", "tensorflow": "TensorFlow", "ops": "the op library"}
+AddressInfo = tuple[Any, ...]  # of a socket, as `socket.getaddrinfo` returns them
+
+
+def say(sentence: str) -> None:
+    """Tell the person at the console."""
+    print(f"tmflow: {sentence}", file=sys.stderr, flush=True)
+
+
+def end_process(work: Callable[[], bool]) -> NoReturn:
+    """Do the work of a task, and end the process: with code 0 if it returns True, 1 if it does not, 2 for BadInput.
+
+    Not by Python's own end: TensorFlow's threads may wait for other tasks, and abort if they return while Python ends.
+    """
+    code = 1
+    try:
+        code = 0 if work() else 1
+    except (BadInput, Unsupported) as error:
+        say(printable(str(error)))
+        code = 2 if isinstance(error, BadInput) else 1
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def require_here(spec: TrialSpec) -> None:
+    """Check that this process can train with the spec.
+
+    Raises BadInput if the strategy needs variables of the environment that are not set, Unsupported if it cannot run.
+    """
+    needed = spec.process_env()
+    if missing := {name: value for name, value in needed.items() if os.environ.get(name) != value}:
+        settings = " ".join(f"{name}='{value}'" for name, value in missing.items())
+        raise BadInput(f"strategy '{spec.strategy}' needs a process of its own environment: start it with {settings}.")
+    if reason := availability.unsupported_reason(spec, resolve(spec.strategy, spec.parameters())):
+        raise Unsupported(reason)
+
+
+def look_up(host: str, port: int, name: Name, deadline: float) -> AddressInfo:
+    """The socket address of a task. Raises BadInput if the name of its host does not resolve before the deadline.
+
+    Some names resolve only once their task has been started, such as those of Kubernetes' pods.
+    """
+    is_first_try = True
+    while True:
+        try:
+            return socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise BadInput(f"the host of {name}, {host}, does not resolve: {error.strerror}.") from error
+        if is_first_try:
+            say(f"waiting for the name of the host of {name}, {host}, to resolve.")
+        is_first_try = False
+        time.sleep(LOOK_UP_S)
+
+
+def require_addresses(addresses: Addresses, name: Name, wait_s: float) -> None:
+    """Raise BadInput if a host does not resolve within the limit, or this task cannot listen on its address."""
+    resolved, deadline = {}, time.monotonic() + wait_s
+    for job in ("ps", "worker"):
+        for index, address in enumerate(getattr(addresses, job)):
+            host, _, port = address.rpartition(":")
+            its_name = Name(job, index)
+            resolved[its_name] = look_up(host, int(port), its_name, deadline)
+    family, kind, protocol, _, place = resolved[name]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that a task has just left is free
+        try:
+            probe.bind(place)
+            probe.listen()
+        except OSError as error:
+            address = addresses.of(name.job, name.index)
+            raise BadInput(f"{name} cannot listen on {address}: {error.strerror}.") from error
+
+
+def versions() -> dict[str, str]:
+    """The versions that all tasks must have in common; that of the op library is the start of its hash."""
+    library = loader.library_dir() / loader.OPS_LIBRARY
+    return {
+        "tmflow": __version__,
+        "tensorflow": str(registry.tensorflow_version()),
+        "ops": hashlib.sha256(library.read_bytes()).hexdigest()[:12],
+    }
+
+
+def disagreement(reports: Mapping[Name, Words]) -> str | None:
+    """What keeps these tasks from training together, from their reports; None if nothing does."""
+    chief = reports[CHIEF_WORKER]
+    for name, report in reports.items():
+        for key, product in VERSIONS.items():
+            if report["versions"][key] != (expected := chief["versions"][key]):
+                return (
+                    f"{name} has {product} {report['versions'][key]}, and {CHIEF_WORKER} has {expected}: "
+                    "install the same on every host"
+                )
+        if report["addresses"] != chief["addresses"]:
+            return f"{name} has other addresses of the tasks than {CHIEF_WORKER}: give every task the same file"
+        if name.job == "worker" and report["factors"] != chief["factors"]:
+            here, expected = report["factors"], chief["factors"]
+            factor = next(factor for factor in {**expected, **here} if here.get(factor) != expected.get(factor))
+            return (
+                f"{name} has {factor} {here.get(factor)}, and {CHIEF_WORKER} has {expected.get(factor)}: "
+                "start every worker with the same options"
+            )
+    return None
+
+
+def listen_on_loopback_only() -> None:
+    """Start this process again with the library that its server needs, unless it has it: it is loaded at the start."""
+    environment = loader.loopback_only(os.environ)
+    if environment[loader.PRELOAD] != os.environ.get(loader.PRELOAD):
+        os.execve(sys.executable, [sys.executable, "-m", "tmflow", *sys.argv[1:]], environment)
+
+
+class Member:
+    """This process as a task of a cluster.
+
+    `wait_s` is how long it waits at most for others: to come before the training, and to answer during it.
+    """
+
+    def __init__(self, addresses: Addresses, name: Name, wait_s: float, transport: str) -> None:
+        require_addresses(addresses, name, wait_s)
+        address = addresses.of(name.job, name.index)
+        if is_loopback(address):
+            listen_on_loopback_only()
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        self.addresses, self.name, self.wait_s = addresses, name, wait_s
+        self._has_ended = threading.Event()
+        server = start_server(addresses, name.job, name.index, transport)
+        self.servers, self.target = {transport: server}, server.target
+        self.mail = Mailbox(self.target, name)
+        say(f"{name} listens on {address}.")
+        if not is_loopback(address) and transport == GRPC:
+            say(
+                "note: TensorFlow listens on every interface of this host, and its gRPC has no authentication: whoever "
+                "reaches the port can use this process."
+            )
+        elif not is_loopback(address) and not os.environ.get(SECRET):
+            say(f"note: {SECRET} is not set: whoever reaches the port can use this process.")
+
+    @property
+    def names(self) -> list[Name]:
+        """All tasks of the cluster, servers first."""
+        servers = [Name("ps", index) for index in range(len(self.addresses.ps))]
+        return [*servers, *(Name("worker", index) for index in range(len(self.addresses.worker)))]
+
+    @property
+    def _host(self) -> str:
+        return self.addresses.of(self.name.job, self.name.index).rpartition(":")[0].strip("[]")
+
+    def report(self, spec: TrialSpec) -> Words:
+        """What this task tells the chief about itself."""
+        return {
+            "name": [self.name.job, self.name.index],
+            "host": socket.gethostname(),
+            "platform": platform_facts(),
+            "versions": versions(),
+            "addresses": self.addresses.model_dump(),
+            "factors": spec.factors() if self.name.job == "worker" else None,
+            "probe": network.answer_one_probe(self._host, 2 * self.wait_s + GRACE_S) if self.name.job == "ps" else None,
+        }
+
+    def join(self, spec: TrialSpec) -> None:
+        """Report, and wait for the chief's verdict, watching the chief from its first words on; not for the chief.
+
+        Raises Unsupported if a task does not come in time, and BadInput if the tasks do not fit together.
+        """
+        say(f"waiting for {CHIEF_WORKER}.")
+        awaited = FIRST_SERVER
+        try:
+            self.mail.put(FIRST_SERVER, ARRIVED, self.report(spec), self.wait_s)
+            awaited = CHIEF_WORKER
+            self.hear(self.wait_s)  # it has the report
+        except TimeoutError as error:
+            raise Unsupported(absence([awaited], self.wait_s)) from error
+        except ConnectionError as error:
+            raise Unsupported(f"{FIRST_SERVER} ended before the training began") from error
+        self.watch(CHIEF_WORKER)
+        say(f"{CHIEF_WORKER} is up, and waits for all tasks.")
+        verdict = self.hear(LIMIT_S)  # the watch ends this process if the chief ends
+        if "absent" in verdict:
+            raise Unsupported(verdict["absent"])
+        if "differ" in verdict:
+            raise BadInput(f"{verdict['differ']}.")
+
+    def hear(self, limit_s: float | None) -> Words:
+        """The chief's next words to this task."""
+        return self.mail.take(self.name, WORDS, limit_s)
+
+    def tell(self, name: Name, words: Words) -> None:
+        """Say words to a task that has arrived; for the chief. A task that has ended since then does not hear them."""
+        with suppress(TimeoutError, ConnectionError):
+            self.mail.put(name, WORDS, words, self.wait_s)
+
+    def end(self) -> None:
+        """Need the other tasks no more."""
+        self._has_ended.set()
+
+    def watch(self, name: Name) -> None:
+        """End this process if that of another task ends, or answers no more, before this task's work is done.
+
+        Return when the other task has answered for the first time: from then on its end is noticed at once.
+        """
+        answered = threading.Event()
+
+        def wait() -> None:
+            end = self.mail.wait_for_end(name, self.wait_s, answered.set)
+            if not self._has_ended.wait(LAST_WORD_S):
+                say(f"{end}.")
+                os._exit(1)  # TensorFlow may wait for that task in any thread of this process
+
+        threading.Thread(target=wait, daemon=True).start()
+        answered.wait()
+
+
+def absence(names: list[Name], wait_s: float) -> str:
+    """The sentence about tasks that did not come."""
+    return f"{', '.join(map(str, names))} did not come within {wait_s:g} s"
+
+
+def serve(member: Member, spec: TrialSpec) -> bool:
+    """Hold variables until the chief says that the training is done, and return True. Raises as `Member.join`."""
+    member.join(spec)
+    say(f"all tasks are up; {member.name} serves.")
+    member.hear(None)
+    member.end()
+    say("done.")
+    return True
+
+
+def trials(spec: TrialSpec) -> Iterator[TrialSpec]:
+    """The trials of a worker: a short one that is discarded, and that of the spec."""
+    yield warm_up_spec(spec, spec.threads, spec.batch, WARM_UP_STEPS * spec.threads, EVALUATED_IN_WARM_UP)
+    yield spec
+
+
+def follow(member: Member, spec: TrialSpec) -> bool:
+    """Train as a worker that is not the chief, and return True.
+
+    Raises as `Member.join`, Unsupported if a task that it needs ends, and what the training raises.
+    """
+    import tensorflow as tf
+
+    member.join(spec)
+    trainer = Trainer(member.name.job, member.name.index, servers=member.servers)
+    say("all tasks are up; training.")
+    try:
+        for trial in trials(spec):
+            trainer.train(trial.factors(), spec.seed, CONTAINER, LIMIT_S)
+            member.mail.put(CHIEF_WORKER, TRAINED, {}, None)
+            member.hear(None)
+    except (ConnectionError, tf.errors.OpError) as error:
+        # If all tasks end because the chief has, the watch says so after LAST_WORD_S, and ends this process.
+        time.sleep(2 * LAST_WORD_S)
+        raise Unsupported(f"the training broke off: {' '.join(str(error).split())[:200]}") from error
+    member.end()
+    say("done.")
+    return True
+
+
+class Chief:
+    """Worker 0: it lets all tasks begin and end, and trains, as a variant that runs one trial after a warm-up.
+
+    plan: of the checkpoints of the trial, if there are any.
+    """
+
+    def __init__(self, member: Member, spec: TrialSpec, plan: CheckpointPlan | None = None) -> None:
+        self._member, self._spec, self._plan = member, spec, plan
+        self._trainer = Trainer(member.name.job, member.name.index, servers=member.servers)
+        self._reports: dict[Name, Words] = {}
+        self._links: list[network.Link] | None = None
+        self._failure: Exception | None = None
+
+    @property
+    def places(self) -> dict[str, Any]:
+        """What tells experiments of other hosts apart: the hosts of all tasks, and the platform of each of several."""
+        platforms = {host: platform_sha256(facts) for host, facts in self._platforms.items()}
+        return {"hosts": self.hosts} | ({"platforms": platforms} if len(platforms) > 1 else {})
+
+    @property
+    def hosts(self) -> dict[str, list[str]]:
+        """The host of every server and worker, numbered, because a run is shared and tells no name of a network."""
+        numbers, of = self._numbers, dict[str, list[str]](server=[], worker=[])
+        for name in self._member.names:
+            of["server" if name.job == "ps" else "worker"].append(numbers[self._reports[name]["host"]])
+        return of
+
+    @property
+    def _numbers(self) -> dict[str, str]:
+        """The numbered name of each host."""
+        hosts = dict.fromkeys(self._reports[name]["host"] for name in self._member.names)
+        return {host: f"host {number}" for number, host in enumerate(hosts, start=1)}
+
+    @property
+    def _platforms(self) -> dict[str, dict[str, Any]]:
+        """The facts of the platform of each host."""
+        return {self._numbers[report["host"]]: report["platform"] for report in self._reports.values()}
+
+    def gather(self) -> None:
+        """Wait until all tasks have reported, and let them begin.
+
+        Raises Unsupported if a task does not come in time, and BadInput if tasks do not fit together; the others that
+        came learn the same.
+        """
+        member, deadline = self._member, time.monotonic() + self._member.wait_s
+        self._reports = {CHIEF_WORKER: member.report(self._spec)}
+        while missing := [name for name in member.names if name not in self._reports]:
+            say(f"waiting for {', '.join(map(str, missing))}.")
+            try:
+                report = member.mail.take(FIRST_SERVER, ARRIVED, max(deadline - time.monotonic(), 0))
+            except TimeoutError:
+                break
+            except ConnectionError as error:
+                raise Unsupported(f"{FIRST_SERVER} ended before the training began") from error
+            name = Name(*report["name"])
+            self._reports[name] = report
+            member.tell(name, {"arrived": True})
+        self._let_begin([FIRST_SERVER] if FIRST_SERVER in missing else missing)
+
+    def _let_begin(self, missing: list[Name]) -> None:
+        differ = disagreement(self._reports)
+        absent = absence(missing, self._member.wait_s) if missing else None
+        if differ:
+            self._tell_all({"differ": differ})
+            raise BadInput(f"{differ}.")
+        if absent:
+            self._tell_all({"absent": absent})
+            raise Unsupported(absent)
+        servers = [self._reports[name]["probe"] for name in self._member.names if name.job == "ps"]
+        self._links = network.probe(servers)  # while all others wait
+        self._tell_all({"begin": True})
+        for name in self._others:
+            self._member.watch(name)
+        say("all tasks are up; training.")
+
+    def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
+        """Train with all workers. Raises as the cluster driver; after an error the cluster trains no more.
+
+        data: not used, because each worker reads the images itself.
+        """
+        checkpoint = resume(self._plan.file, spec) if self._plan else None
+        began = time.monotonic()
+        measured = self._train(spec, trial_seed, self._plan)
+        self._member.end()
+        self._tell_all({"done": True}, "worker")
+        servers = [{"role": "server", "index": index} for index in range(len(self.hosts["server"]))]
+        measured.processes = [*servers, *measured.processes]
+        measured.environment = {"network": self._links}
+        if len(platforms := self._platforms) > 1:
+            measured.environment["hosts"] = {host: display_name(facts) for host, facts in sorted(platforms.items())}
+            measured.phases = []  # a step's trace would have the clocks of several hosts
+        for process in measured.processes:
+            process["host"] = self.hosts[process["role"]][process["index"]]
+        measured.setup_s = time.monotonic() - began - measured.loop_s - measured.evaluation_s
+        if checkpoint:
+            checkpoint.progress.add_to(measured)
+        return measured
+
+    def warm_up(self, data: TrialData, batch: int, workers: int) -> None:
+        """Run and discard the first of `trials`; `batch` and `workers` are those of the spec."""
+        first = next(trials(self._spec))
+        self._train(first, first.seed, None)
+        self._trainer.reset(CONTAINER, self._spec.transport)
+        self._tell_all({"go on": True}, "worker")
+
+    def _train(self, spec: TrialSpec, trial_seed: int, plan: CheckpointPlan | None) -> Measurement:
+        """Train, and wait until all workers have ended."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            settings = plan.model_dump(mode="json") if plan else None
+            measured = Measurement(**self._trainer.train(spec.factors(), trial_seed, CONTAINER, LIMIT_S, settings))
+            for name in self._others:
+                if name.job == "worker":
+                    self._member.mail.take(CHIEF_WORKER, TRAINED, LIMIT_S)
+        except Exception as error:
+            self._failure = error
+            raise
+        return measured
+
+    def close(self) -> None:
+        """Tell the servers that the training is done. If it failed, the chief's own end tells everybody."""
+        if self._failure is None:
+            self._tell_all({"done": True}, "ps")
+
+    @property
+    def _others(self) -> list[Name]:
+        """The other tasks that have come."""
+        return [name for name in self._reports if name != CHIEF_WORKER]
+
+    def _tell_all(self, words: Words, job: str = "") -> None:
+        """Tell all other tasks, or those of one job."""
+        for name in self._others:
+            if job in ("", name.job):
+                self._member.tell(name, words)
