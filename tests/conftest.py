@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -24,6 +26,8 @@ hypothesis.settings.register_profile("default", hypothesis.settings(deadline=Non
 hypothesis.settings.register_profile("deep", hypothesis.settings(deadline=None, max_examples=1000))
 
 ROOT = project_root()
+# Tests that start processes, servers and browsers, and wait for them.
+OF_PROCESSES = ("faults", "portal", "training", "workflow")
 COPIED = ("Snakefile", "workflow", "profiles", "envs", "native_ops", "pyproject.toml")
 
 TINY: dict[str, Any] = {
@@ -50,8 +54,39 @@ def environment(**changes: str | Path | None) -> dict[str, str]:
     return merged
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run slow tests first, so that short ones remain for the end; the tests of a module stay together."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    what = "run every Nth of the selected tests, from the Kth"
+    parser.addoption("--share", metavar="K/N", type=read_share, default="1/1", help=what)
+
+
+def of_share(items: list[Any], share: tuple[int, int]) -> list[Any]:
+    """The items that belong to a share; the shares of one number together have each item once."""
+    which, shares = share
+    return items[which - 1 :: shares]
+
+
+def read_share(text: str) -> tuple[int, int]:
+    """The two numbers of a share of the tests, such as "1/3". Raises ArgumentTypeError if it is none."""
+    match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    if match is None or int(match[1]) > int(match[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no share: give one from 1/3 to 3/3, for example")
+    return int(match[1]), int(match[2])
+
+
+@pytest.hookimpl(trylast=True)  # after -m and -k have selected
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose a share, and run slow tests first, so that short ones are last; the tests of a module stay together.
+
+    A test of several processes gets a second run if it fails, and is listed: on two processors that other tests use,
+    too, one in thousands fails by chance. The tests of the compiled core get none: they look for rare faults.
+    """
+    share = config.getoption("--share")
+    chosen = {id(item) for item in of_share(items, share)}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
+    items[:] = of_share(items, share)
+    for item in items:
+        if item.path.relative_to(ROOT / "tests").parts[0] in OF_PROCESSES:
+            item.add_marker(pytest.mark.flaky(reruns=1))
     slow = {item.path for item in items if any(item.get_closest_marker(name) for name in ("slow", "deep"))}
     items.sort(key=lambda item: (item.path.name != "test_cpp.py", item.path not in slow))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -99,13 +100,22 @@ def test_only_a_reader_aborts_a_lone_writer(kind: str, reads: bool) -> None:
         delta, done = np.zeros(1000, np.float32), threading.Event()
 
         def write() -> int:
-            """The aborts of these updates; next to a reader, of as many more as it takes to meet one."""
-            for updates in range(1, 20_000):
-                step(np.int32(0), delta)
-                if updates % 500 == 0 and (not reads or graph.tracker.stats(session).aborts):
-                    break
-            done.set()
-            return sum(row["n"] for row in graph.tracker.stats(session).aborts)
+            """The aborts of these updates; next to a reader, of as many more as it takes to meet one.
+
+            Where the two threads share one processor, they meet only when one is suspended in the middle of its
+            operation: the limit is in seconds, because no number of updates is enough for every machine.
+            """
+            aborts, end = 0, time.monotonic() + 120
+            try:
+                while not aborts and time.monotonic() < end:
+                    for _ in range(500):
+                        step(np.int32(0), delta)
+                    aborts = sum(row["n"] for row in graph.tracker.stats(session).aborts)
+                    if not reads:
+                        break
+            finally:
+                done.set()
+            return aborts
 
         def read() -> None:
             while reads and not done.is_set():
