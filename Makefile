@@ -1,6 +1,6 @@
 # tmflow's commands. Each installs everything that it needs; start with `make quick` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build check-strategy native study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal speed-cluster speed-executors speed-transports portal screenshots docs results lint format lock clean
+.PHONY: help setup setup-test hpx build check-strategy native study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal speed-cluster speed-executors speed-transports portal screenshots docs results lint format lock clean
 SHELL := bash
 export PYTHON ?=
 
@@ -16,6 +16,10 @@ setup: ## system packages, .venv with the locked dependencies
 
 setup-test: ## the same, and the requirements of the tests (Chromium, PostgreSQL, GoogleTest)
 	@PYTHON="$(PYTHON)" envs/bootstrap.sh test
+
+hpx: setup ## the library HPX, for the executors hpx and hpx_dataflow and the transport hpx: .hpx/ (six minutes on 2 cores)
+	@envs/bootstrap.sh hpx
+	@envs/hpx.sh
 
 build: setup ## the native strategies: results/build/
 	@$(BIN)/tmflow study build

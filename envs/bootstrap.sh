@@ -2,6 +2,7 @@
 # Set up tmflow: system packages, .venv, locked dependencies, the package itself. Idempotent; under 2 s the second time.
 #   envs/bootstrap.sh build   everything for building, running and showing the study
 #   envs/bootstrap.sh test    the same, and the requirements of `make test`
+#   envs/bootstrap.sh hpx     the same as build, and the requirements of building HPX
 #   envs/bootstrap.sh portal  only the requirements for showing results: no compiler, no TensorFlow (docs/hosting.md)
 # A complete .venv is kept and used for `portal` too.
 # Prints one sentence and exits with 2 if it lacks something that it cannot install.
@@ -41,7 +42,7 @@ base_of() { "$1" -c 'import sys; print("{}/bin/python{}.{}".format(sys.base_pref
 missing_packages() {
   while read -r its_group package check; do
     case "$its_group/$group" in
-      portal/* | build/test | "$group/$group") eval "$check" >/dev/null 2>&1 || printf '%s ' "$package" ;;
+      portal/* | build/test | build/hpx | "$group/$group") eval "$check" >/dev/null 2>&1 || printf '%s ' "$package" ;;
     esac
   done < envs/system-packages.txt
 }

@@ -6,7 +6,8 @@ endif()
 string(REGEX MATCH "^[^ ]+" tensorflow_version "${TMFLOW_TENSORFLOW_INSTALLED}")
 
 file(GLOB distributed CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" runtime/distributed/*.cc runtime/transport/*.cc)
-add_library(tmflow_runtime MODULE runtime/runtime.cc runtime/step_base.cc runtime/schedulers/std_pool.cc ${distributed})
+add_library(tmflow_runtime MODULE runtime/runtime.cc runtime/step_base.cc runtime/schedulers/std_pool.cc
+                                  runtime/schedulers/pool_threads.cc ${distributed})
 tmflow_use_tensorflow(tmflow_runtime)
 target_compile_definitions(tmflow_runtime PRIVATE TMFLOW_TENSORFLOW_VERSION="${tensorflow_version}")
 # TensorFlow's servers are in this library of it, which its flags leave out.
@@ -24,4 +25,17 @@ if(TBB_FOUND)
   target_link_libraries(tmflow_runtime PRIVATE TBB::tbb)
 else()
   message(STATUS "no oneTBB: the executor tbb is not built")
+endif()
+
+# HPX, which `make hpx` builds, or another one of CMAKE_PREFIX_PATH.
+find_package(HPX 1.11 QUIET PATHS "${CMAKE_SOURCE_DIR}/../.hpx")
+if(HPX_FOUND)
+  set(with_hpx runtime/hpx/hpx_runtime.cc runtime/hpx/dataflow_executor.cc runtime/schedulers/hpx_tasks.cc)
+  target_sources(tmflow_runtime PRIVATE ${with_hpx})
+  # Apart from the unit of the others: its headers are as large as TensorFlow's, and both define macros.
+  set_source_files_properties(${with_hpx} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  target_compile_definitions(tmflow_runtime PRIVATE TMFLOW_HAS_HPX)
+  target_link_libraries(tmflow_runtime PRIVATE HPX::hpx)
+else()
+  message(STATUS "no HPX: its executors are not built")
 endif()

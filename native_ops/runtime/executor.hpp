@@ -1,6 +1,7 @@
 // An executor of TensorFlow with a scheduler of ours, and its factory.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,15 +39,24 @@ class LocalExecutor final : public Executor {
   std::optional<KernelCosts> costs_;
 };
 
+// The executor of a scheduler.
+template <class Scheduler>
+struct ExecutorOf {
+  using type = LocalExecutor<Scheduler>;
+};
+
 template <class Scheduler>
 class Factory final : public tensorflow::ExecutorFactory {
  public:
   absl::Status NewExecutor(const tensorflow::LocalExecutorParams& params, const tensorflow::Graph& graph,
-                           std::unique_ptr<Executor>* created) override {
-    auto executor = std::make_unique<LocalExecutor<Scheduler>>(params);
+                           std::unique_ptr<Executor>* created) override try {
+    if constexpr (requires { Scheduler::start(); }) Scheduler::start();
+    auto executor = std::make_unique<typename ExecutorOf<Scheduler>::type>(params);
     if (absl::Status status = executor->initialise(graph); !status.ok()) return status;
     *created = std::move(executor);
     return absl::OkStatus();
+  } catch (const std::exception& error) {  // TensorFlow, which calls this, knows no exceptions
+    return absl::FailedPreconditionError(error.what());
   }
 };
 

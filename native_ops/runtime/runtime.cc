@@ -10,6 +10,10 @@
 #ifdef TMFLOW_HAS_TBB
 #include "schedulers/tbb_arena.hpp"
 #endif
+#ifdef TMFLOW_HAS_HPX
+#include "hpx/dataflow_executor.hpp"
+#include "schedulers/hpx_tasks.hpp"
+#endif
 
 namespace tmflow::runtime {
 namespace {
@@ -41,11 +45,16 @@ struct List {
   }
 };
 
+using All = List<TfPool, StdPool
 #ifdef TMFLOW_HAS_TBB
-using All = List<TfPool, StdPool, TbbArena>;
-#else
-using All = List<TfPool, StdPool>;
+                 ,
+                 TbbArena
 #endif
+#ifdef TMFLOW_HAS_HPX
+                 ,
+                 HpxTasks, HpxDataflow
+#endif
+                 >;
 
 }  // namespace
 }  // namespace tmflow::runtime

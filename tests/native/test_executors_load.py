@@ -27,7 +27,7 @@ def test_an_unknown_executor(use: Callable[[str], object]) -> None:
     with pytest.raises(BadInput) as refused:
         use("std_pol")
     assert str(refused.value) == (
-        "unknown executor 'std_pol' (did you mean 'std_pool'?); valid: std_pool, tbb, tensorflow, tf_pool."
+        "unknown executor 'std_pol' (did you mean 'std_pool'?); valid: hpx, hpx_dataflow, std_pool, tbb, tensorflow, tf_pool."
     )
 
 

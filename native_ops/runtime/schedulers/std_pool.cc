@@ -7,12 +7,12 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "pool_threads.hpp"
 #include "tensorflow/core/platform/denormal.h"
 
 namespace tmflow::runtime {
@@ -20,23 +20,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMostThreads = 256;
 constexpr auto kSpin = 50us;   // waking a sleeping thread costs as much; one thread spins at a time
 constexpr auto kStuck = 50ms;  // without a task taken and hardly any processor time used, while tasks wait
-
-// One thread for each processor that the process may use, or as many as $TMFLOW_POOL_THREADS says.
-int wanted_threads() {
-  const char* const given = std::getenv("TMFLOW_POOL_THREADS");
-  const int threads = given != nullptr ? std::atoi(given) : 0;
-  const unsigned wanted = threads > 0 ? static_cast<unsigned>(threads) : std::thread::hardware_concurrency();
-  return static_cast<int>(std::clamp<std::size_t>(wanted, 1, kMostThreads));
-}
 
 class Pool {
  public:
   // It is never destroyed, because steps may run while the process ends.
   static Pool& shared() {
-    static Pool* const pool = new Pool(wanted_threads());
+    static Pool* const pool = new Pool(pool_threads());
     return *pool;
   }
 

@@ -17,6 +17,9 @@ from tmflow.native.loader import OPS_LIBRARY, RUNTIME_LIBRARY, core_file
 
 COMPILERS = ("c++", "g++", "clang++")
 
+# Of libraries that the build uses where they are: oneTBB as Debian has it, and what `make hpx` writes last.
+OPTIONAL = (Path("/usr/include/oneapi/tbb/version.h"), Path(".hpx/tmflow-release"))
+
 
 def build(build_dir: Path, output: Path, log: TextIO | None) -> None:
     """Build the libraries in `build_dir`, incrementally, and install them in `output`.
@@ -47,7 +50,8 @@ def build(build_dir: Path, output: Path, log: TextIO | None) -> None:
 def is_current(variants: Path) -> bool:
     """Whether `variants` (variants.json) and the libraries next to it exist and are as new as every source.
 
-    If they are, no compiler is needed. The C++ tests do not count as sources of the libraries.
+    If they are, no compiler is needed. The C++ tests do not count as sources of the libraries. An optional library that
+    was installed after the build makes it old.
     """
     libraries = variants.parent / "lib"
     if not variants.is_file() or core_file(libraries) is None:
@@ -57,6 +61,9 @@ def is_current(variants: Path) -> bool:
         return False
     native_ops = project_root() / "native_ops"
     built_ns = variants.stat().st_mtime_ns
+    # A package's files have the times of their release, so the time of their last change here counts.
+    if any(path.stat().st_ctime_ns > built_ns for path in map(project_root().joinpath, OPTIONAL) if path.is_file()):
+        return False
     return all(
         source.stat().st_mtime_ns <= built_ns
         for source in native_ops.rglob("*")

@@ -22,7 +22,11 @@ SCHEDULERS: tuple[str, ...] = tuple(name for name in get_args(Executor) if name 
 
 
 # Schedulers that are built only where their library is, and how to get it.
-OPTIONAL = {"tbb": "oneTBB (Debian: `apt install libtbb-dev`)"}
+OPTIONAL = {
+    "tbb": "oneTBB (Debian: `apt install libtbb-dev`)",
+    "hpx": "HPX (`make hpx`)",
+    "hpx_dataflow": "HPX (`make hpx`)",
+}
 
 
 class Counts(NamedTuple):
