@@ -38,6 +38,7 @@ class End(Enum):
     PASSED = "passed"
     FAILED = "failed"
     TIMED_OUT = "timed out"
+    CRASHED = "crashed"  # a signal ended the process of the tests
     SKIPPED = "skipped"  # all tests that ran did
     NOT_BUILT = "does not compile"
     NOT_RUN = "did not run"  # no such test, or none could be loaded
@@ -87,6 +88,8 @@ class Catching:
         # The tests of the native code build their libraries; the others can use those of the checkout.
         lent = {} if mutation.is_cpp or any(NATIVE_TESTS in test for test in tests) else {NATIVE: str(self._libraries)}
         outcome = self._called([sys.executable, "-m", "pytest", *options, *tests], timeout, **lent)
+        if outcome.end is End.FAILED and outcome.code < 0:
+            return replace(outcome, end=End.CRASHED)
         if outcome.end is End.FAILED and outcome.code != pytest.ExitCode.TESTS_FAILED:
             return replace(outcome, end=End.NOT_RUN)
         if outcome.end is End.PASSED and self._all_skipped():

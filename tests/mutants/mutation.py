@@ -31,7 +31,7 @@ class Catcher(_Closed):
     pytest: Annotated[list[Text], Field(min_length=1)] | None = None
     ctest: Text | None = None
     target: Text | None = None
-    by: Literal["failure", "timeout"] = "failure"
+    by: Literal["failure", "timeout", "crash"] = "failure"
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

@@ -52,8 +52,8 @@ class Result:
 
 def compare(good: Outcome, mutant: Outcome, catcher: Catcher) -> tuple[Verdict, str]:
     """The verdict on a mutant, from the tests without it (`good`) and with it."""
-    expected = End.TIMED_OUT if catcher.by == "timeout" else End.FAILED
-    if mutant.end is expected:
+    expected = {"failure": End.FAILED, "timeout": End.TIMED_OUT, "crash": End.CRASHED}
+    if mutant.end is expected[catcher.by]:
         return Verdict.CAUGHT, ""
     match mutant.end:
         case End.PASSED | End.SKIPPED:
@@ -62,8 +62,10 @@ def compare(good: Outcome, mutant: Outcome, catcher: Catcher) -> tuple[Verdict, 
             return Verdict.NOT_BUILT, last_line(mutant.output)
         case End.TIMED_OUT:
             return Verdict.NO_ANSWER, f"no end after {mutant.seconds:.0f} s, which caught_by does not declare"
+        case End.CRASHED:
+            return Verdict.NO_ANSWER, f"ended by signal {-mutant.code}, which caught_by does not declare"
         case End.FAILED:
-            return Verdict.NO_ANSWER, "failed, where caught_by declares a timeout"
+            return Verdict.NO_ANSWER, f"failed, where caught_by declares a {catcher.by}"
         case _:
             return Verdict.NO_ANSWER, last_line(mutant.output)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +29,8 @@ def test_an_unknown_executor(use: Callable[[str], object]) -> None:
     with pytest.raises(BadInput) as refused:
         use("std_pol")
     assert str(refused.value) == (
-        "unknown executor 'std_pol' (did you mean 'std_pool'?); valid: hpx, hpx_dataflow, std_pool, tbb, tensorflow, tf_pool."
+        "unknown executor 'std_pol' (did you mean 'std_pool'?); "
+        "valid: hpx, hpx_dataflow, std_pool, tbb, tensorflow, tf_pool."
     )
 
 
@@ -43,6 +46,27 @@ def test_what_is_not_built_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -
     assert str(refused.value) == (
         "executor tbb is not built: it needs oneTBB (Debian: `apt install libtbb-dev`), then run `make build`."
     )
+
+
+# A new process, because a thread has the settings of the thread that started it.
+DENORMAL = """
+import sys
+import tensorflow as tf
+from tmflow import runtime
+
+tf.compat.v1.disable_eager_execution()
+with tf.compat.v1.Session(config=runtime.session_config(sys.argv[1])) as session:
+    small = tf.compat.v1.placeholder(tf.float32, [4])
+    print(session.run(small * small, {small: [1e-20] * 4}).tolist())
+"""
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_denormal_numbers_are_zero_as_under_tensorflow_s_executor(name: str) -> None:
+    if name not in runtime.built():
+        pytest.skip(f"it is built without {name}")
+    done = subprocess.run([sys.executable, "-c", DENORMAL, name], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{[0.0] * 4}\n"
 
 
 def test_counts_are_of_executors_of_the_library() -> None:

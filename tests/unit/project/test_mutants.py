@@ -229,11 +229,14 @@ add_test(NAME toy COMMAND toy_tests)
         ("failure", End.PASSED, Verdict.SURVIVED),
         ("failure", End.SKIPPED, Verdict.SURVIVED),
         ("failure", End.TIMED_OUT, Verdict.NO_ANSWER),
+        ("failure", End.CRASHED, Verdict.NO_ANSWER),
         ("failure", End.NOT_BUILT, Verdict.NOT_BUILT),
         ("failure", End.NOT_RUN, Verdict.NO_ANSWER),
         ("timeout", End.FAILED, Verdict.NO_ANSWER),
         ("timeout", End.PASSED, Verdict.SURVIVED),
         ("timeout", End.TIMED_OUT, Verdict.CAUGHT),
+        ("crash", End.FAILED, Verdict.NO_ANSWER),
+        ("crash", End.CRASHED, Verdict.CAUGHT),
     ],
 )
 def test_only_the_declared_end_catches_a_mutant(by: Any, end: End, verdict: Verdict) -> None:
@@ -301,6 +304,14 @@ class TestRunning:
         assert judge(mutation(old="n -= 1", new="n += 0", caught_by=catcher)) == [(Verdict.CAUGHT, "")]
         child = int((tmp_path / run.COPY / "tree" / "child").read_text())
         assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+
+    def test_a_crash_catches_a_mutant_that_declares_it(self, judge: Callable[..., Any]) -> None:
+        crash = {"old": "return a + b", "new": "import os; os.abort()"}
+        by = [self.caught_by("test_add", by="crash"), self.caught_by("test_add")]
+        assert judge(*(mutation(caught_by=catcher, **crash) for catcher in by)) == [
+            (Verdict.CAUGHT, ""),
+            (Verdict.NO_ANSWER, "ended by signal 6, which caught_by does not declare"),
+        ]
 
     def test_cpp_is_built_and_its_tests_run(self, judge: Callable[..., Any], tmp_path: Path) -> None:
         native = tmp_path / "native_ops"
