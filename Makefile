@@ -1,6 +1,6 @@
 # tmflow's commands. Each installs everything that it needs; start with `make quick` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test hpx build check-strategy native study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal speed-cluster speed-executors speed-transports portal screenshots docs results lint format lock clean
+.PHONY: help setup setup-test hpx build check-strategy native study quick test test-fast test-deep test-endurance test-mutants proofs speed speed-bundles speed-portal speed-cluster speed-executors speed-transports speed-hpx portal screenshots docs results lint format lock clean
 SHELL := bash
 export PYTHON ?=
 
@@ -101,6 +101,9 @@ speed-transports: setup-test build ## measure the transports between processes o
 
 speed-executors: setup-test build ## measure the executors of TensorFlow graphs on this machine: docs/speed/executors.md
 	@$(BIN)/python -m tests.speed.executor_speed docs/speed/executors.md
+
+speed-hpx: setup-test build ## measure what HPX's settings cost on this machine, after `make hpx`: docs/speed/hpx.md
+	@$(BIN)/python -m tests.speed.hpx_speed docs/speed/hpx.md
 
 portal: setup ## open the results portal on this machine (PORT=8501)
 	@$(BIN)/tmflow portal --port $(PORT)

@@ -4,6 +4,7 @@
 # An HPX that is installed elsewhere is used as well: set CMAKE_PREFIX_PATH for `make build` (envs/hpx.yaml for conda).
 # Prints one sentence and exits with 2 if it lacks something.
 set -euo pipefail
+export LC_ALL=C  # git's messages are searched below
 cd "$(dirname "$0")/.."
 release=1.11.0
 commit=c9b81b401fbe6ba4a0306feff71d18ef01c71b34
@@ -32,7 +33,7 @@ else
   if [ "$(git -C $source rev-parse HEAD 2>/dev/null)" != "$commit" ]; then
     rm -rf $source
     git clone --quiet --depth 1 --branch "v$release" $repository $source 2>$work/clone.log \
-      || fail "HPX $release could not be cloned ($(tail -n 1 $work/clone.log)); give a folder with its source as TMFLOW_HPX_SOURCE."
+      || fail "HPX $release could not be cloned ($(grep -m1 fatal $work/clone.log)); give a folder with its source as TMFLOW_HPX_SOURCE."
   fi
   [ "$(git -C $source rev-parse HEAD)" = "$commit" ] || fail "tag v$release of $repository is not commit $commit."
 fi

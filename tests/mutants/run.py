@@ -61,13 +61,14 @@ def compare(good: Outcome, mutant: Outcome, catcher: Catcher) -> tuple[Verdict, 
         case End.NOT_BUILT:
             return Verdict.NOT_BUILT, last_line(mutant.output)
         case End.TIMED_OUT:
-            return Verdict.NO_ANSWER, f"no end after {mutant.seconds:.0f} s, which caught_by does not declare"
+            note = f"no end after {mutant.seconds:.0f} s, which caught_by does not declare"
         case End.CRASHED:
-            return Verdict.NO_ANSWER, f"ended by signal {-mutant.code}, which caught_by does not declare"
+            note = f"ended by signal {-mutant.code}, which caught_by does not declare"
         case End.FAILED:
-            return Verdict.NO_ANSWER, f"failed, where caught_by declares a {catcher.by}"
+            note = f"failed, where caught_by declares a {catcher.by}"
         case _:
-            return Verdict.NO_ANSWER, last_line(mutant.output)
+            note = last_line(mutant.output)
+    return Verdict.NO_ANSWER, note
 
 
 def last_line(output: str) -> str:

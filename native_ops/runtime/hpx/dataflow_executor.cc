@@ -1,12 +1,12 @@
 #include "dataflow_executor.hpp"
 
 #include <algorithm>
-#include <hpx/execution.hpp>
 #include <hpx/future.hpp>
 #include <optional>
 #include <utility>
 
 #include "../kernel_step.hpp"
+#include "hpx_runtime.hpp"
 #include "tensorflow/core/graph/algorithm.h"
 #include "tensorflow/core/platform/denormal.h"
 
@@ -28,7 +28,8 @@ class DataflowStep final : public KernelStep<tensorflow::SimplePropagatorState, 
     auto* const step = new DataflowStep(args, graph, costs, dependences.size());
     Counts::add(HpxDataflow::counts().steps, 1);
     if (!step->open(std::move(done)).ok()) return step->finish(true);
-    hpx::post(step->executor_, [step, &dependences] { step->connect(dependences); });
+    // Not the step's executor: the step may end before this returns.
+    hpx::post(task_executor(), [step, &dependences] { step->connect(dependences); });
   }
 
  private:
@@ -120,9 +121,7 @@ class DataflowStep final : public KernelStep<tensorflow::SimplePropagatorState, 
 
   static std::size_t index(int node) { return static_cast<std::size_t>(node); }
 
-  // As with the scheduler of HPX, a node runs on the stack of HPX's thread.
-  const hpx::execution::parallel_executor executor_{hpx::threads::thread_priority::normal,
-                                                    hpx::threads::thread_stacksize::nostack};
+  const hpx::execution::parallel_executor executor_ = task_executor();
   // Of asynchronous kernels. Each is made before its kernel can run.
   std::vector<std::optional<hpx::promise<bool>>> promises_;
 };

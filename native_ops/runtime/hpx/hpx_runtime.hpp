@@ -1,12 +1,22 @@
 // The HPX runtime of this process: HPX permits one. Nothing here is of TensorFlow.
 #pragma once
 
+#include <hpx/execution.hpp>
+
 namespace tmflow::runtime {
 
 // Starts HPX without a network, unless it has been started. Its threads, one for each processor that the
 // process may use or as many as $TMFLOW_POOL_THREADS says, sleep when there is nothing to do.
+// $TMFLOW_HPX_SETTINGS has other settings of HPX, separated by semicolons ("hpx.max_idle_loop_count!=1000").
 // Throws std::runtime_error with a sentence if HPX cannot start, as when the process has an HPX of another
 // library.
 void start_hpx();
+
+// Where HPX runs the nodes of a graph. A task runs on the stack of the thread of the operating system that
+// HPX chose for it, so it cannot be suspended: a kernel that blocks holds its thread. With a stack for each
+// task, as HPX has by default, small tasks take longer (docs/speed/hpx.md), and kernels may need more than
+// HPX's small stack of 64 KB. $TMFLOW_HPX_STACK gives tasks a stack all the same: small, medium, large or
+// huge.
+hpx::execution::parallel_executor task_executor();
 
 }  // namespace tmflow::runtime

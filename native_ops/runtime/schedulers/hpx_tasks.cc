@@ -1,6 +1,5 @@
 #include "hpx_tasks.hpp"
 
-#include <hpx/execution.hpp>
 #include <hpx/future.hpp>
 
 #include "hpx/hpx_runtime.hpp"
@@ -11,8 +10,7 @@ namespace tmflow::runtime {
 void HpxTasks::start() { start_hpx(); }
 
 void HpxTasks::spawn(const Runner&, std::span<const Task> tasks) {
-  const hpx::execution::parallel_executor executor(hpx::threads::thread_priority::normal,
-                                                   hpx::threads::thread_stacksize::nostack);
+  const hpx::execution::parallel_executor executor = task_executor();
   for (const Task& task : tasks) {
     hpx::post(executor, [task] {                          // called as a constant
       const tensorflow::port::ScopedFlushDenormal flush;  // as TensorFlow's threads do

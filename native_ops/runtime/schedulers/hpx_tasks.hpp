@@ -8,9 +8,6 @@
 
 namespace tmflow::runtime {
 
-// A task runs on the stack of the operating-system thread that HPX chose, so it cannot be suspended: a kernel
-// that blocks holds its thread. With a stack for each task, as HPX has by default, a small task takes ten
-// times as long, and the kernels of Eigen would need much more than HPX's 64 KB.
 struct HpxTasks {
   static constexpr const char* kName = "hpx";
 
