@@ -1,8 +1,5 @@
 # The executors and transports. They use internal headers of TensorFlow, so the library is for exactly the version that it is
 # built with, and is apart from the ops, which need not be.
-if(TMFLOW_SANITIZE)
-  return()
-endif()
 string(REGEX MATCH "^[^ ]+" tensorflow_version "${TMFLOW_TENSORFLOW_INSTALLED}")
 
 file(GLOB distributed CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" runtime/distributed/*.cc runtime/transport/*.cc)
@@ -17,6 +14,11 @@ set_target_properties(tmflow_runtime PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${TMFL
                                                 UNITY_BUILD_BATCH_SIZE 0 UNITY_BUILD_RELOCATABLE ON)
 target_include_directories(tmflow_runtime PRIVATE "${CMAKE_SOURCE_DIR}" runtime runtime/schedulers
                                                   runtime/distributed runtime/transport)
+
+# Neither is compiled with a sanitizer.
+if(TMFLOW_SANITIZE)
+  return()
+endif()
 
 find_package(TBB QUIET)
 if(TBB_FOUND)

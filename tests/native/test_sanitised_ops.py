@@ -1,4 +1,4 @@
-"""The TensorFlow operations with sanitizers, in a Python that is compiled without them."""
+"""The TensorFlow operations and the executors with sanitizers, in a Python that is compiled without them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tmflow.native import loader
 
 pytest.importorskip("tensorflow")
 
-SCRIPT = Path(__file__).with_name("concurrent_ops.py")
+OPS, STEPS = (Path(__file__).with_name(name) for name in ("concurrent_ops.py", "concurrent_steps.py"))
 SUPPRESSIONS = cpp.NATIVE_OPS / "tests" / "tsan_tensorflow.supp"
 
 
@@ -46,20 +46,23 @@ THREAD = Sanitizer(
 ADDRESS = Sanitizer("address", ("libasan.so", "libstdc++.so"), "ASAN_OPTIONS", "detect_leaks=0")
 
 
-def sanitised_run(sanitizer: Sanitizer, builds: cpp.Builds, libraries: Path, folder: Path) -> tuple[int, str]:
-    """The exit code and the output of concurrent_ops.py, with the operations built with the sanitizer."""
-    built = builds.sanitised(sanitizer.name, "tmflow_ops", *sanitizer.targets)
-    (folder / loader.OPS_LIBRARY).symlink_to(built / "lib" / loader.OPS_LIBRARY)
+def link_libraries(folder: Path, libraries: Path, sanitised: Path, name: str) -> None:
+    """Make a folder of the native libraries in which one of those for TensorFlow is from the sanitised build."""
     core = loader.core_file(libraries)
     assert core is not None
     (folder / core.name).symlink_to(core)
+    for library in (loader.OPS_LIBRARY, loader.RUNTIME_LIBRARY):
+        (folder / library).symlink_to((sanitised / "lib" if library == name else libraries) / library)
+
+
+def sanitised_run(sanitizer: Sanitizer, built: Path, folder: Path, *words: str | Path) -> tuple[int, str]:
+    """The exit code and the output of a script with the sanitizer, with the libraries of a folder."""
     libraries_of_compiler = (cpp.called("c++", f"-print-file-name={name}").strip() for name in sanitizer.libraries)
     preloaded = [*libraries_of_compiler, *(str(built / name) for name in sanitizer.preloaded)]
     variables = {sanitizer.variable: sanitizer.options, "LD_PRELOAD": " ".join(preloaded)}
     variables |= {"TMFLOW_NATIVE_DIR": str(folder), "UBSAN_OPTIONS": "print_stacktrace=1"}
-    strategies = [name for name in STRATEGIES if not why_not(Variant(name))]
     assigned = [f"{name}={value}" for name, value in variables.items()]
-    command = ["env", *assigned, sys.executable, str(SCRIPT), *strategies]
+    command = ["env", *assigned, sys.executable, *map(str, words)]
     # ThreadSanitizer needs addresses that are not randomised widely.
     setarch = ["setarch", "-R"] if shutil.which("setarch") else []
     done = subprocess.run(
@@ -74,6 +77,20 @@ def sanitised_run(sanitizer: Sanitizer, builds: cpp.Builds, libraries: Path, fol
 def test_operations_at_once_are_clean(
     sanitizer: Sanitizer, builds: cpp.Builds, libraries: Path, tmp_path: Path
 ) -> None:
-    code, output = sanitised_run(sanitizer, builds, libraries, tmp_path)
+    built = builds.sanitised(sanitizer.name, "tmflow_ops", *sanitizer.targets)
+    link_libraries(tmp_path, libraries, built, loader.OPS_LIBRARY)
+    strategies = [name for name in STRATEGIES if not why_not(Variant(name))]
+    code, output = sanitised_run(sanitizer, built, tmp_path, OPS, *strategies)
     assert code == 0, output
     assert "resource striped: lost 0" in output
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("sanitizer", [THREAD, ADDRESS], ids=lambda sanitizer: sanitizer.name)
+def test_steps_at_once_are_clean(sanitizer: Sanitizer, builds: cpp.Builds, libraries: Path, tmp_path: Path) -> None:
+    built = builds.sanitised(sanitizer.name, "tmflow_runtime", *sanitizer.targets)
+    link_libraries(tmp_path, libraries, built, loader.RUNTIME_LIBRARY)
+    code, output = sanitised_run(sanitizer, built, tmp_path, STEPS, "std_pool", "tf_pool")
+    assert code == 0, output
+    assert output.endswith("df: right\n")
