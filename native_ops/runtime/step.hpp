@@ -12,6 +12,7 @@
 #include "task.hpp"
 #include "tensorflow/core/common_runtime/propagator_state.h"
 #include "tensorflow/core/common_runtime/simple_propagator_state.h"
+#include "tensorflow/core/platform/denormal.h"
 
 namespace tmflow::runtime {
 
@@ -76,6 +77,8 @@ class Step final : public KernelStep<Propagator, Step<Propagator, Scheduler>> {
   // Nothing of the step is used after the last node, since an asynchronous kernel may have ended the step by
   // then.
   void run(Work& work) {
+    // As TensorFlow's threads do; with denormal numbers the results would differ from theirs.
+    const tensorflow::port::ScopedFlushDenormal flush;
     fill(work.params);
     bool is_last = false;
     int64_t nodes = 0;

@@ -72,7 +72,8 @@ def main(executors: list[str]) -> None:
     addresses = on_this_machine(1, 1)
     cluster = tf.train.ClusterSpec({"ps": addresses.ps, "worker": addresses.worker})
     servers = [
-        tf1.train.Server(cluster, job_name=job, task_index=0, protocol=runtime.protocol("df")) for job in ("ps", "worker")
+        tf1.train.Server(cluster, job_name=job, task_index=0, protocol=runtime.protocol("df"))
+        for job in ("ps", "worker")
     ]
     with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
         run_at_once(servers[1].target, runtime.session_config(executors[0]))

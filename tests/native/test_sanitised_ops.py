@@ -87,10 +87,13 @@ def test_operations_at_once_are_clean(
 
 @pytest.mark.deep
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("sanitizer", [THREAD, ADDRESS], ids=lambda sanitizer: sanitizer.name)
-def test_steps_at_once_are_clean(sanitizer: Sanitizer, builds: cpp.Builds, libraries: Path, tmp_path: Path) -> None:
-    built = builds.sanitised(sanitizer.name, "tmflow_runtime", *sanitizer.targets)
+def test_steps_at_once_are_clean(builds: cpp.Builds, libraries: Path, tmp_path: Path) -> None:
+    """ThreadSanitizer would report each task that TensorFlow's pool hands over by a queue that it does not see.
+
+    It checks the pool of ours (std_pool_test.cc) and the transport (transport_test.cc) by themselves.
+    """
+    built = builds.sanitised(ADDRESS.name, "tmflow_runtime")
     link_libraries(tmp_path, libraries, built, loader.RUNTIME_LIBRARY)
-    code, output = sanitised_run(sanitizer, built, tmp_path, STEPS, "std_pool", "tf_pool")
+    code, output = sanitised_run(ADDRESS, built, tmp_path, STEPS, "std_pool", "tf_pool")
     assert code == 0, output
     assert output.endswith("df: right\n")

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "pool_threads.hpp"
-#include "tensorflow/core/platform/denormal.h"
 
 namespace tmflow::runtime {
 namespace {
@@ -68,8 +67,6 @@ class Pool {
 
   void serve() {
     pthread_setname_np(pthread_self(), "tmflow_pool");
-    // As TensorFlow's threads do; with denormal numbers the results would differ from theirs.
-    const tensorflow::port::ScopedFlushDenormal flush;
     std::unique_lock lock(mutex_);
     for (;;) {
       if (queue_.empty()) {

@@ -4,8 +4,6 @@
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
 
-#include "tensorflow/core/platform/denormal.h"
-
 namespace tmflow::runtime {
 namespace {
 
@@ -24,9 +22,6 @@ class Arena {
   explicit Arena(int threads)
       : control_(oneapi::tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads) + 1),
         arena_(threads, 0) {
-    // Tasks run with the floating-point settings of the thread that initialises the arena: those of
-    // TensorFlow's threads.
-    const tensorflow::port::ScopedFlushDenormal flush;
     arena_.initialize();
   }
 
