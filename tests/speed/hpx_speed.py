@@ -67,10 +67,10 @@ def report() -> Iterator[str]:
     yield ""
     yield from wrap(
         f"{display_name(platform_facts())}; {utc_now()[:10]}. Written by `python -m tests.speed.hpx_speed`. "
-        f"Medians of {ROUNDS} rounds, in which processes with each choice of settings alternate. The slow-down is the time "
-        "of a step of TensorFlow's executor (8 chains of 8 products 256x256) beside an idle HPX over that before HPX "
-        "started, in the same process. The ratios of the executors are to TensorFlow's in the same process. Intervals are "
-        "95 %.",
+        f"Medians of {ROUNDS} rounds, in which processes with each choice of settings alternate. The slow-down is the "
+        "time of a step of TensorFlow's executor (8 chains of 8 products 256x256) beside an idle HPX over that before "
+        "HPX started, in the same process. The ratios of the executors are to TensorFlow's in the same process. "
+        "Intervals are 95 %.",
         LINE,
     )
     yield ""
