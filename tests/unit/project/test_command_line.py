@@ -15,6 +15,7 @@ TESTS = project_root() / "tests"
 INTERNAL = {  # started only by tests
     "tests.native.own_process",
     "tests.native.concurrent_ops",
+    "tests.native.concurrent_steps",
     "tests.speed.hpx_process",
     "tests.support.server_processes",
     "tests.training.cluster.start_and_stop",
