@@ -23,26 +23,31 @@ from tmflow.spec.trial import TrialSpec
 from tmflow.training.models import load_network
 from tmflow.training.network import Layout
 
-SHAPE = ["model", "matrix", "hidden", "layout"]  # the factors that determine the variables of a run
+SHAPE = ["model", "matrix", "hidden", "image_size", "layout"]  # the factors that determine the variables of a run
 
 
 def variable_sizes(runs: pd.DataFrame) -> pd.DataFrame:
     """The elements of each variable of each run: uid, variable, elements. `runs` has the columns uid and `SHAPE`."""
 
     @cache
-    def sizes(model: str, matrix: int, hidden: int | None, layout: str) -> list[tuple[str, int]]:
+    def sizes(
+        model: str, matrix: int, hidden: int | None, image_size: int | None, layout: str
+    ) -> list[tuple[str, int]]:
         if model not in MODELS:  # a run of another version of tmflow
             return []
         # Only these factors matter, and a complete spec would be checked for each shape.
-        factors: dict[str, Any] = {"model": model, "matrix": matrix, "hidden": hidden, "layout": layout}
-        spec = TrialSpec.model_construct(**factors)
+        factors: dict[str, Any] = {"model": model, "matrix": matrix, "layout": layout}
+        spec = TrialSpec.model_construct(**factors, hidden=hidden, image_size=image_size)
         variables = Layout(load_network(model).variables(spec), joined=layout == "joined").variables
         return [(variable.name, math.prod(variable.shape)) for variable in variables]
 
+    def whole_number(value: Any) -> int | None:
+        return None if pd.isna(value) else int(value)
+
     rows = [
         (uid, *variable)
-        for uid, model, matrix, hidden, layout in runs[["uid", *SHAPE]].itertuples(index=False)
-        for variable in sizes(model, int(matrix), None if pd.isna(hidden) else int(hidden), layout)
+        for uid, model, matrix, hidden, image_size, layout in runs[["uid", *SHAPE]].itertuples(index=False)
+        for variable in sizes(model, int(matrix), whole_number(hidden), whole_number(image_size), layout)
     ]
     return pd.DataFrame(rows, columns=["uid", "variable", "elements"])
 

@@ -14,6 +14,7 @@ from tmflow.base.paths import results_dir
 from tmflow.cli.checkpoints import CheckpointEveryOption, CheckpointOption, plan_of, train_with
 from tmflow.cli.options import DatasetOption, database, require_writable, resolve_dataset, with_factors
 from tmflow.runfile.record import NO_TIME, Run, shares, shown, write
+from tmflow.spec.factors import SYNTHETIC
 from tmflow.spec.models import MODELS, factors_of
 from tmflow.study.grid import make_spec
 
@@ -65,7 +66,7 @@ def train(
     from tmflow.store import engine, schema
     from tmflow.study.adhoc import check_rounds, store_round, train_rounds
 
-    make_spec({**given, "dataset": "mnist"}, "tmflow train")  # before any download
+    spec = make_spec({**given, "dataset": "mnist"}, "tmflow train")  # before any download
     check_rounds(rounds)
     saves = save or save_file is not None
     plan = plan_of(checkpoint, checkpoint_every, driver=driver, rounds=rounds, saves=saves)
@@ -74,7 +75,8 @@ def train(
     stored_in = database()
     if save:
         schema.require_usable(stored_in)
-    spec = make_spec({**given, "dataset": resolve_dataset(dataset).name}, "tmflow train")
+    if spec.dataset != SYNTHETIC:
+        spec = make_spec({**given, "dataset": resolve_dataset(dataset).name}, "tmflow train")
     if plan:
         run = train_with(plan, spec)
         typer.echo(format_run(run, as_json))

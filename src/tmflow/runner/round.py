@@ -32,11 +32,13 @@ from tmflow.runfile.record import Backend, Run
 from tmflow.runner import machine_load
 from tmflow.runner.journal import Journal, UnderWay, add_warm_up
 from tmflow.runner.supervisor import TIMED_OUT, RoundJob, Trial
+from tmflow.spec.factors import SYNTHETIC
 from tmflow.spec.trial import Status, TrialSpec
 from tmflow.training import native_driver, session
 from tmflow.training.cluster import driver as cluster_driver
-from tmflow.training.data import Images, TrialData
+from tmflow.training.data import SYNTHETIC_SHA256, Images, TrialData, synthetic
 from tmflow.training.measurement import Variant, graph_key
+from tmflow.training.models import load_network
 
 MakeVariant = Callable[[TrialSpec, ResolvedStrategy, int, int], Variant]  # as `make_variant`
 
@@ -70,8 +72,8 @@ class RoundRunner:
     def run(self) -> None:
         """Warm up each graph for each batch, then run every trial."""
         for trials in self._graphs.values():
-            if self._images is None:
-                first = trials[0].spec
+            first = trials[0].spec
+            if self._images is None and first.dataset != SYNTHETIC:
                 self._images = Images(first.dataset, self._seed(first), first.matrix)
             for batch in sorted({trial.spec.batch for trial in trials}):
                 self._warm_up([trial for trial in trials if trial.spec.batch == batch])
@@ -165,7 +167,7 @@ class RoundRunner:
             resumed=self._resumed,
             started_at_utc=started_at or utc_now(),
             spec=spec,
-            dataset_sha256=self._images.dataset.sha256 if self._images and self._images.dataset else None,
+            dataset_sha256=self._dataset_sha256(spec),
             evidence=spec.evidence,
             time_domain="wall",
             backend=self._backends[spec.profile],
@@ -205,7 +207,15 @@ class RoundRunner:
     def _seed(self, spec: TrialSpec) -> int:
         return spec.seed + self._job.number - 1
 
+    def _dataset_sha256(self, spec: TrialSpec) -> str | None:
+        if spec.dataset == SYNTHETIC:
+            return SYNTHETIC_SHA256
+        return self._images.dataset.sha256 if self._images and self._images.dataset else None
+
     def _data(self, spec: TrialSpec) -> TrialData:
+        if spec.dataset == SYNTHETIC:
+            network = load_network(spec.model)
+            return synthetic(self._seed(spec), network.pixels(spec), network.classes)
         assert self._images is not None  # loaded for the first point that can run
         return self._images.of(self._seed(spec), spec.matrix)
 

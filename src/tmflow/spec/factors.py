@@ -17,9 +17,11 @@ from tmflow.spec.models import MODEL_FACTORS, models_with
 from tmflow.spec.strategies import Value
 
 PIXELS = 784
+SYNTHETIC = "synthetic"  # the dataset of models that need none: images that are a function of the seed
 
-Dataset = Literal["mnist", "digits"]
+Dataset = Literal["mnist", "digits", "synthetic"]
 Activation = Literal["sigmoid", "relu"]
+Passes = Literal["forward", "both"]
 Driver = Literal["session", "native", "cluster"]
 Mode = Literal["async", "sync", "model_parallel"]
 Placement = Literal["round_robin", "size"]
@@ -85,6 +87,15 @@ class Factors(BaseModel):
     dropout_keep: float | None = Field(None, gt=0, le=1, description="share of units that dropout keeps")
     hidden: int | None = Field(None, ge=1, le=10_000, description="units of the hidden layer")
     activation: Activation | None = Field(None, description="of the hidden layer")
+    image_size: int | None = Field(
+        None, ge=32, le=512, description="width and height of the synthetic images, in pixels"
+    )
+    passes: Passes | None = Field(
+        None, description="forward only computes the output; both also computes the gradients and updates the weights"
+    )
+    nodes: int | None = Field(
+        None, ge=10, le=100_000, multiple_of=10, description="small operations in the graph of a step"
+    )
     seed: int = Field(0, ge=0, le=2**31 - 1, description="round r uses seed + r - 1 for weights, order and dropout")
     intra_op_threads: Annotated[int | None, OfDriver("session", 1)] = Field(
         None, ge=0, le=1024, description="TensorFlow's threads inside an op; 0 = its default"

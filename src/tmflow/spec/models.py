@@ -22,6 +22,9 @@ class Model:
 
     layers: those with variables, each with weights and a bias.
 
+    synthetic: it takes synthetic images, a function of the seed, in place of a dataset. smallest_image: the smallest
+    `image_size` that leaves something after its last layer. warm_up_steps: before a trial of driver session.
+
     factors: the factors that apply to this model and not to every model, each with its default in `tmflow train`. A
     spec of the model has all of them.
     """
@@ -32,11 +35,50 @@ class Model:
     evaluated_us: float = 2.0
     factors: Mapping[str, Value | float] = field(default_factory=dict)
     all_pixels: bool = False  # it cannot use truncated images
+    synthetic: bool = False
+    smallest_image: int | None = None
+    warm_up_steps: int = 20
     learning_rate: float = 0.5  # for benchmarks of its steps: the study's, unless the model learns nothing at it
+
+
+def _convnet(summary: str, *, layers: int, step_ms: float, smallest_image: int) -> Model:
+    """A network of convnet-benchmarks. step_ms: a guess for a training step of one image of 72 pixels."""
+    return Model(
+        summary=summary,
+        step_us={"session": (600 * step_ms, 400 * step_ms)},
+        layers=layers,
+        evaluated_us=300 * step_ms,
+        factors={"image_size": 224, "passes": "both"},
+        learning_rate=0.001,
+        synthetic=True,
+        smallest_image=smallest_image,
+        warm_up_steps=4,
+    )
+
+
+def _small_operations(summary: str) -> Model:
+    """A graph of small operations, whose result is the gradient of one scalar variable."""
+    return Model(
+        summary=summary,
+        step_us={"session": (1000, 0)},
+        layers=0,
+        factors={"nodes": 1000},
+        learning_rate=0.001,
+        synthetic=True,
+    )
 
 
 MODELS: Mapping[str, Model] = MappingProxyType(
     {
+        "alexnet": _convnet(
+            "AlexNet of 2014, five convolutions and three dense layers", layers=8, step_ms=40, smallest_image=64
+        ),
+        "googlenet": _convnet(
+            "GoogLeNet, nine inception modules, without its two auxiliary outputs",
+            layers=58,
+            step_ms=60,
+            smallest_image=32,
+        ),
         "mnist_deep": Model(
             summary="two convolutions and two dense layers, with dropout",
             step_us={"session": (4000, 650), "cluster": (28_000, 650)},
@@ -63,6 +105,15 @@ MODELS: Mapping[str, Model] = MappingProxyType(
             summary="softmax regression",
             step_us={"session": (250, 1.7), "native": (9, 1.3), "cluster": (3300, 1.7)},
             layers=1,
+        ),
+        "ops_chain": _small_operations("small operations, each of which needs the one before"),
+        "ops_fan_out": _small_operations("small operations that need the same one, and one that needs them all"),
+        "ops_loop": _small_operations("a loop over ten small operations"),
+        "overfeat": _convnet(
+            "OverFeat, fast model, five convolutions and three dense layers", layers=8, step_ms=130, smallest_image=71
+        ),
+        "vgg16": _convnet(
+            "VGG-16, thirteen convolutions and three dense layers", layers=16, step_ms=160, smallest_image=32
         ),
     }
 )

@@ -10,7 +10,7 @@ from pydantic import field_validator, model_validator
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import unknown
 from tmflow.base.text import several
-from tmflow.spec.factors import DRIVER_FACTORS, OWN_THREADS, OWNERS, PIXELS, VALUES_BEFORE, Factors
+from tmflow.spec.factors import DRIVER_FACTORS, OWN_THREADS, OWNERS, PIXELS, SYNTHETIC, VALUES_BEFORE, Factors
 from tmflow.spec.models import MODELS, models_of
 from tmflow.spec.process_env import process_environment
 from tmflow.spec.strategies import PARAMETERS, Value, owners
@@ -123,6 +123,30 @@ class TrialSpec(Factors):
             raise ValueError(
                 f"transport {self.transport} belongs to driver cluster; driver {self.driver} allows grpc: it has one "
                 "process"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _images_fit_the_model(self) -> Self:
+        model = MODELS[self.model]
+        if model.synthetic != (self.dataset == SYNTHETIC):
+            allowed = SYNTHETIC if model.synthetic else "mnist and digits"
+            raise ValueError(f"dataset {self.dataset} does not fit {self.model}, which allows {allowed}")
+        if model.synthetic and self.matrix != PIXELS:
+            raise ValueError(f"matrix {self.matrix} belongs to MNIST and digits; {self.model} allows {PIXELS}")
+        smallest = model.smallest_image
+        if self.image_size is not None and smallest is not None and self.image_size < smallest:
+            raise ValueError(
+                f"image_size {self.image_size} does not fit {self.model}: it needs {smallest} to 512 pixels"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _slow_gradient_has_a_backward_pass(self) -> Self:
+        if self.gradient_cost != 1 and (self.passes == "forward" or self.nodes is not None):
+            step = "passes forward" if self.passes else self.model
+            raise ValueError(
+                f"gradient_cost {self.gradient_cost} does not fit {step}, which allows 1: it has no backward pass"
             )
         return self
 

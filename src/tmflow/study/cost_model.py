@@ -36,7 +36,7 @@ _KEYS: tuple[Callable[[Any], Hashable], ...] = tuple(attrgetter(*names) for name
 # Keys of points that share a graph and a warm-up, and of points with equal cost per step that can all run, or none.
 _OF_GRAPH = tuple(name for name in TrialSpec.model_fields if name not in _PER_TRIAL | _PER_PROCESS)
 _GRAPH, _KIND = attrgetter(*_OF_GRAPH), attrgetter(*_OF_GRAPH, "threads")
-WARM_UP_STEPS = {"session": 20, "native": 1000, "cluster": 20}  # cluster: of each worker
+WARM_UP_STEPS = {"native": 1000, "cluster": 20}  # cluster: of each worker; session: `Model.warm_up_steps`
 
 # Guesses from 2 busy cores of an Intel Emerald Rapids: an order of magnitude, used until there are runs.
 PROCESS_S = {"session": 6.0, "native": 2.5, "cluster": 6.0}  # to start one, including TensorFlow and the data
@@ -47,6 +47,8 @@ SNAKEMAKE_S = 10.0  # to start it, which `tmflow study run` does again for each 
 REPORT_S = 120.0  # to run the notebooks and write the report, once at the end
 TRIAL_S = {"session": 0.05, "native": 0.05, "cluster": 0.2}  # a trial without its steps and evaluation
 OVERLAP = 0.8  # the time of a step of a cluster with several workers, as a share of that with one
+IMAGE_SIZE = 72  # of the guesses for models on synthetic images
+NODE_US = 0.5  # of a small operation in a graph
 BACKWARD = 0.6  # the share of a backward pass in a step (docs/autopsy.md)
 _ELEMENT_NS = {
     "stm": 6.0,
@@ -131,6 +133,11 @@ def guess(point: TrialSpec) -> Cost:
     step_us = (step_us + image_us * point.batch) * (1 + BACKWARD * (point.gradient_cost - 1))
     if point.slowdown is not None:
         step_us *= _cluster_factor(point)
+    if point.image_size is not None:
+        step_us *= (point.image_size / IMAGE_SIZE) ** 2
+    if point.passes == "forward":
+        step_us *= 1 - BACKWARD
+    step_us += (point.nodes or 0) * NODE_US
     step_us += load_network(point.model).elements(point) * _element_ns(point) / 1000
     if point.measures == "full":
         step_us *= 2
@@ -156,6 +163,8 @@ def _start_s(point: TrialSpec) -> float:
 
 
 def _warm_up_steps(point: TrialSpec) -> int:
+    if point.driver == "session":
+        return MODELS[point.model].warm_up_steps
     return WARM_UP_STEPS[point.driver] * (point.threads if point.driver == "cluster" else 1)
 
 

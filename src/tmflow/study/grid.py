@@ -12,12 +12,14 @@ from tmflow.base.documents import sentence
 from tmflow.base.errors import BadInput, unknown
 from tmflow.native import registry
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.spec.factors import OWNERS
+from tmflow.spec.factors import OWNERS, SYNTHETIC
+from tmflow.spec.models import MODELS
 from tmflow.spec.process_env import tm_library
 from tmflow.spec.strategies import STRATEGY_PARAMETERS, owners, parameters_of
 from tmflow.spec.trial import TrialSpec
 
-# The dataset is a setting of the whole study, and the seed of a trial follows from the study's.
+# The dataset is a setting of the whole study, or follows from the model (synthetic images), and the seed of a trial
+# follows from the study's.
 FACTORS = tuple(name for name in TrialSpec.model_fields if name not in ("dataset", "seed"))
 
 # No factor is a bool, but TrialSpec rejects one with a clearer message.
@@ -109,6 +111,8 @@ def _require_strategy(strategy: object, where: str, valid: list[str]) -> str:
 def _spec(factors: dict[str, Any], where: str) -> TrialSpec:
     strategy = str(factors["strategy"])
     applicable = {name: value for name, value in factors.items() if value is not None or not owners(name)}
+    if (model := MODELS.get(str(factors.get("model")))) and model.synthetic:
+        applicable["dataset"] = SYNTHETIC
     _check_profile(applicable, where)
     try:
         spec = TrialSpec.model_validate({**parameters_of(strategy, applicable.get("spending")), **applicable})

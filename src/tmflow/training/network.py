@@ -18,7 +18,7 @@ CLASSES = 10
 JOINED = "joined"
 Array = NDArray[np.float32]
 Layer = Callable[[TrialSpec, Any, Any, Any, bool], Any]
-Initial = Callable[[tuple[int, ...], np.random.Generator], NDArray[np.float64]]
+Initial = Callable[[tuple[int, ...], np.random.Generator], NDArray[np.floating[Any]]]
 
 
 def zeros(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -29,6 +29,11 @@ def zeros(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float6
 def tenths(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
     """Initial values of 0.1: the biases of the study's `mnist_deep`."""
     return np.full(shape, 0.1)
+
+
+def ones(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Initial values of 1."""
+    return np.ones(shape)
 
 
 def standard_normal(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -42,6 +47,14 @@ def truncated_normal(shape: tuple[int, ...], rng: np.random.Generator) -> NDArra
 
     values: NDArray[np.float64] = 0.1 * ndtri(rng.uniform(ndtr(-2), ndtr(2), shape))
     return values
+
+
+def scaled_normal(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
+    """A normal distribution whose variance is 2 over the number of inputs of a unit; the last axis has the units.
+
+    A layer of ReLU units then keeps the scale of its input (He et al., 2015), so deep networks have ordinary numbers.
+    """
+    return rng.standard_normal(shape, np.float32) * np.float32(math.sqrt(2 / math.prod(shape[:-1])))
 
 
 @dataclass(frozen=True)
@@ -64,11 +77,22 @@ class Network:
 
     scores: the same as `logits` in NumPy, without training, for the native driver (native_ops/src/train/models.cc);
     None for a model that the native driver does not train.
+
+    forward: for a network that is no sequence of such layers, in place of `layers`: takes a spec, the images and all
+    variables as read; returns the output. gradients: for a network without a loss: takes a spec and the variables as
+    read; returns the gradients of a step. is_optimised: TensorFlow may simplify the graph of a step.
+
+    pixels, classes: the numbers of an image, and of a label.
     """
 
     variables: Callable[[TrialSpec], list[Variable]]
-    layers: tuple[Layer, ...]
+    layers: tuple[Layer, ...] = ()
     scores: Callable[[TrialSpec, Array, Sequence[Array]], Array] | None = None
+    forward: Callable[[TrialSpec, Any, Sequence[Any]], Any] | None = None
+    gradients: Callable[[TrialSpec, Sequence[Any]], list[Any]] | None = None
+    is_optimised: bool = True
+    pixels: Callable[[TrialSpec], int] = lambda spec: spec.matrix
+    classes: int = CLASSES
 
     def logits(
         self,
@@ -78,11 +102,13 @@ class Network:
         training: bool,
         place: Callable[[int], AbstractContextManager[Any]] = lambda layer: nullcontext(),
     ) -> Any:
-        """The output before the softmax [n, 10] for images [n, matrix], in TensorFlow.
+        """The output before the softmax [n, classes] for images [n, pixels], in TensorFlow.
 
         read: the tensors read from the variables, never the variables, because the step decides when to read, and the
         gradient is taken with respect to these tensors. place: gives the context for each layer, by its number.
         """
+        if self.forward is not None:
+            return self.forward(spec, images, read)
         output = images
         for number, (layer, weights, bias) in enumerate(zip(self.layers, read[::2], read[1::2], strict=True)):
             with place(number):

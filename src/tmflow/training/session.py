@@ -1,8 +1,8 @@
 """The session driver: Python threads share one TensorFlow session, as in the study.
 
 A step reads the version, then the variables, computes the gradients (`gradient_cost` times), applies each under the
-strategy, and finally records its staleness. Version and staleness are two small operations more than in the study's
-step, the same for every strategy.
+strategy, and finally records its staleness. With `passes: forward` it computes the output in place of gradients and
+updates. Version and staleness are two small operations more than in the study's step, the same for every strategy.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tmflow.native import availability, ops, registry
 from tmflow.native.optimizer import apply_all, inputs_of_updates
 from tmflow.native.registry import ResolvedStrategy
 from tmflow.runtime import session_config
+from tmflow.spec.models import MODELS
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.data import TrialData, batch_starts
 from tmflow.training.measurement import NOT_FINITE, Measurement, warm_up_spec
 from tmflow.training.models import load_network
-from tmflow.training.network import CLASSES, Layout
+from tmflow.training.network import Layout
 from tmflow.training.tensorflow_module import import_tensorflow
 
-WARM_UP_STEPS = 20
 EVALUATION_CHUNK = 500  # the most images of a chunk
 EVALUATION_CHUNKS = 4  # the fewest chunks, each evaluated by one thread
 
@@ -47,13 +47,14 @@ class Variant:
 
         tf1 = tf.compat.v1
         self._spec, self._strategy, self._model = spec, strategy, load_network(spec.model)
+        config = session_config(spec.executor, self._config())  # before the graph, which takes longer
         graph = tf.Graph()
         with graph.as_default():
             tf1.set_random_seed(seed)
             self._layout = Layout(self._model.variables(spec), joined=spec.layout == "joined")
             shapes = self._layout.variables
-            self._images = tf1.placeholder(tf.float32, [None, spec.matrix])
-            self._labels = tf1.placeholder(tf.float32, [None, CLASSES])
+            self._images = tf1.placeholder(tf.float32, [None, self._model.pixels(spec)])
+            self._labels = tf1.placeholder(tf.float32, [None, self._model.classes])
             self._worker = tf1.placeholder(tf.int32, [])
             self._initial = [tf1.placeholder(tf.float32, shape.shape) for shape in shapes]
             use_resource = spec.variables == "resource"
@@ -73,10 +74,20 @@ class Variant:
             scores = self._model.logits(spec, self._images, at_rest, False)
             self._predict = tf.argmax(scores, 1), all_finite([scores])
             self._weights_finite = all_finite(at_rest)
+        self._session = tf1.Session(graph=graph, config=config)
+
+    def _config(self) -> Any:
+        """The configuration of the session, without its executor."""
+        import tensorflow as tf
+
+        spec, tf1 = self._spec, tf.compat.v1
         config = tf1.ConfigProto(
             intra_op_parallelism_threads=spec.intra_op_threads, inter_op_parallelism_threads=spec.inter_op_threads
         )
-        self._session = tf1.Session(graph=graph, config=session_config(spec.executor, config))
+        if not self._model.is_optimised:
+            config.graph_options.rewrite_options.disable_meta_optimizer = True
+            config.graph_options.optimizer_options.opt_level = tf1.OptimizerOptions.L0
+        return config
 
     def _build_step(self, variables: Sequence[Any]) -> Any:
         import tensorflow as tf
@@ -89,15 +100,12 @@ class Variant:
         with tf.control_dependencies([version, *noted]):
             read = self._layout.separate(self._reads(variables))
         output = self._model.logits(spec, self._images, read, True)
-        loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
-        # Gated, as in TensorFlow's optimisers: a layer's weights are updated only after the gradient of the layer below
-        # has been propagated through them. Fused updates wait for all gradients, and never compute those of weights.
-        gate = not self._strategy.is_fused
-        with tf.control_dependencies(self._discarded_passes(variables, loss, read, gate=gate)):
-            gradients = tf.gradients(loss, read, gate_gradients=gate)
+        if spec.passes == "forward":  # the output is fetched: TensorFlow removes from a graph what is only waited for
+            with tf.control_dependencies([output]):
+                return [output, self._tracker.end_step(self._worker, version)]
         updates = apply_all(
             variables,
-            self._layout.together(gradients),
+            self._layout.together(self._gradients(variables, read, output)),
             spec.learning_rate,
             strategy=self._strategy,
             tracker=self._tracker,
@@ -105,6 +113,20 @@ class Variant:
         )
         with tf.control_dependencies(updates):
             return self._tracker.end_step(self._worker, version)
+
+    def _gradients(self, variables: Sequence[Any], read: Sequence[Any], output: Any) -> list[Any]:
+        """The gradients of a step by the values that it has read."""
+        import tensorflow as tf
+
+        if self._model.gradients is not None:
+            return self._model.gradients(self._spec, read)
+        loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
+        # Gated, as in TensorFlow's optimisers: a layer's weights are updated only after the gradient of the layer below
+        # has been propagated through them. Fused updates wait for all gradients, and never compute those of weights.
+        gate = not self._strategy.is_fused
+        with tf.control_dependencies(self._discarded_passes(variables, loss, read, gate=gate)):
+            gradients: list[Any] = tf.gradients(loss, read, gate_gradients=gate)
+        return gradients
 
     def _discarded_passes(self, variables: Sequence[Any], loss: Any, read: Sequence[Any], *, gate: bool) -> list[Any]:
         """All backward passes of a step but the last (`gradient_cost`), one after another; their gradients are dropped.
@@ -174,7 +196,8 @@ class Variant:
 
     def warm_up(self, data: TrialData, batch: int, workers: int) -> None:
         """Run and discard a short trial: the first steps build kernels, thread pools and buffers."""
-        spec = warm_up_spec(self._spec, workers, batch, WARM_UP_STEPS, EVALUATION_CHUNK)
+        steps = MODELS[self._spec.model].warm_up_steps
+        spec = warm_up_spec(self._spec, workers, batch, steps, EVALUATION_CHUNK)
         self.run(spec, spec.seed, data)
 
     def _step_call(self, spec: TrialSpec) -> Callable[[Any, Any, Any], object]:

@@ -10,12 +10,15 @@ import numpy as np
 
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.probe.document import Probe
+from tmflow.spec.factors import SYNTHETIC
 from tmflow.spec.strategies import mechanism_of
 from tmflow.spec.trial import TrialSpec
+from tmflow.training.data import SYNTHETIC_TEST
 from tmflow.training.models import load_network
 from tmflow.training.network import JOINED
 
 DIGITS_TO_TEST = 300  # all test images of digits; MNIST has as many as a spec may request
+TO_TEST = {"digits": DIGITS_TO_TEST, SYNTHETIC: SYNTHETIC_TEST}
 EMULATED = "emulated"
 
 
@@ -81,15 +84,19 @@ def expect(spec: TrialSpec, limits: Limits | None) -> Expectations:
     if spec.layout == JOINED:
         elements = {JOINED: sum(elements.values())}
     sections = {name: -(-n // spec.chunk) if spec.chunk else 1 for name, n in elements.items()}
+    updates = spec.iterations // spec.threads if spec.mode == "sync" else spec.iterations
+    makes_updates = spec.passes != "forward"
     return Expectations(
         spec=spec,
         spec_sha256=spec.sha256,
         family_sha256=spec.model_copy(update={"threads": 1}).sha256,
         strategy_exists=spec.strategy in consistency_by_strategy(),
-        updates=spec.iterations // spec.threads if spec.mode == "sync" else spec.iterations,
+        updates=updates if makes_updates else 0,
         elements=elements,
         sections=None if spec.kernel == "fused" else sections,
-        tested=min(spec.test_images, DIGITS_TO_TEST) if spec.dataset == "digits" else spec.test_images,
+        tested=min(spec.test_images, TO_TEST.get(spec.dataset, spec.test_images)),
         mechanism=mechanism_of(spec.strategy, spec.parameters()),
-        update_s={name: limits.update_s(n, spec.kernel) for name, n in elements.items()} if limits else {},
+        update_s={name: limits.update_s(n, spec.kernel) for name, n in elements.items()}
+        if limits and makes_updates
+        else {},
     )
