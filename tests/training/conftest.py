@@ -25,9 +25,10 @@ Train = Callable[..., Any]
 
 
 def make_spec(model: str = "mnist_softmax", **factors: Any) -> TrialSpec:
-    """A short trial on MNIST with one worker; `factors` replace its factors."""
+    """A short trial on MNIST with one worker, or on the model's synthetic images; `factors` replace its factors."""
+    dataset = "synthetic" if MODELS[model].synthetic else "mnist"
     defaults = {
-        "dataset": "mnist", "strategy": "lock", "threads": 1, "batch": 20, "iterations": 50, "learning_rate": 0.5,
+        "dataset": dataset, "strategy": "lock", "threads": 1, "batch": 20, "iterations": 50, "learning_rate": 0.5,
         "matrix": 784, "test_images": 2000, **MODELS[model].factors,
     }  # fmt: skip
     return TrialSpec.model_validate({**defaults, "model": model, **factors})
