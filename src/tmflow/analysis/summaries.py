@@ -26,7 +26,7 @@ columns are those of `POINT`, then
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import numpy as np
@@ -86,14 +86,34 @@ def step_time(runs: pd.DataFrame) -> pd.DataFrame:
 
     Geometric mean and log t interval, as for speedups: a time is never below 0.
     """
+    return _quotient(runs, "step_time", "us", lambda of: (of["loop_s"], of["iterations"] / 1e6))
+
+
+def node_time(runs: pd.DataFrame) -> pd.DataFrame:
+    """Time of a step divided by the nodes of its graph, in microseconds; only of models of small operations."""
+    with_nodes = runs[runs["nodes"].notna()]
+    return _quotient(
+        with_nodes, "node_time", "us", lambda of: (of["loop_s"], of["iterations"] * of["nodes"].astype(float) / 1e6)
+    )
+
+
+def image_rate(runs: pd.DataFrame) -> pd.DataFrame:
+    """Images that all workers together process per second of their loop."""
+    return _quotient(runs, "image_rate", "images/s", lambda of: (of["iterations"] * of["batch"], of["loop_s"]))
+
+
+def _quotient(
+    runs: pd.DataFrame, measure: str, unit: str, parts: Callable[[Rounds], tuple[ArrayLike, ArrayLike]]
+) -> pd.DataFrame:
+    """The geometric mean of one number over another of each run, with its log t interval; none of emulated runs."""
 
     def logs(rounds: Rounds) -> NDArray[np.float64]:
-        return log_ratios(rounds["loop_s"], rounds["iterations"] / 1e6)
+        return log_ratios(*parts(rounds))
 
     def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
-        return ratio_interval(rounds["loop_s"], rounds["iterations"] / 1e6), None
+        return ratio_interval(*parts(rounds)), None
 
-    return per_point(with_dataset(runs), "step_time", "us", _only_with_time(estimate), logs=logs)
+    return per_point(with_dataset(runs), measure, unit, _only_with_time(estimate), logs=logs)
 
 
 def accuracy(runs: pd.DataFrame) -> pd.DataFrame:

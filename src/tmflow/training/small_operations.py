@@ -18,7 +18,7 @@ Graph = Callable[[Any, int], Any]
 Node = tuple[str, list[str]]  # its operation, and the names of its inputs
 
 PER_ITERATION = 10  # nodes that an iteration of the loop runs
-ADDITIONS = 4  # of which are additions
+ADDITIONS = 3  # of which are additions
 
 
 def small_operations(graph: Graph) -> Network:
@@ -55,23 +55,24 @@ def fan_out(start: Any, nodes: int) -> Any:
 
 
 def loop(start: Any, nodes: int) -> Any:
-    """A loop of TensorFlow 1 that counts its iterations by four additions in each; the result is `start`.
+    """A loop of TensorFlow 1 that counts by three additions in each iteration; the result is `start`.
 
-    An iteration runs Merge, Less, LoopCond, Switch, Identity, the additions, and NextIteration.
+    An iteration runs Merge, Less, LoopCond, Switch, Identity, the additions, NextIteration and Exit, which has a value
+    in the last one only.
     """
     import tensorflow as tf
 
-    iterations = nodes // PER_ITERATION
-    limit, part = tf.constant(float(iterations)), tf.constant(1 / ADDITIONS)
+    last = float(nodes // PER_ITERATION * ADDITIONS)
+    limit, one = tf.constant(last), tf.constant(1.0)
 
     def count(counted: Any) -> Any:
         for _ in range(ADDITIONS):
-            counted = tf.raw_ops.AddV2(x=counted, y=part)
+            counted = tf.raw_ops.AddV2(x=counted, y=one)
         return counted
 
     with _control_flow_of_tensorflow_1():
         counted = tf.compat.v1.while_loop(lambda counted: counted < limit, count, [tf.constant(0.0)])
-    return start * counted / iterations
+    return start * (counted / limit)
 
 
 def _name(number: int) -> str:

@@ -122,6 +122,16 @@ def test_step_time_is_the_loop_over_all_steps() -> None:
     assert row["unit"] == "us"
 
 
+def test_time_per_node_and_images_per_second() -> None:
+    times = [1e6 * 0.5, 1e6 * 1.0]
+    row = point(summaries.node_time(grid(rounds=2, nodes=100)), strategy="tf_lock", threads=2)
+    assert row[["estimate", "low", "high"]].tolist() == pytest.approx(list(ratio_interval(times, [100_000] * 2)[:3]))
+    assert row["unit"] == "us"
+    assert summaries.node_time(grid(rounds=2)).empty
+    row = point(summaries.image_rate(grid(rounds=2, batch=5)), strategy="tf_lock", threads=2)
+    assert row[["estimate", "low", "high"]].tolist() == pytest.approx(list(ratio_interval([5000] * 2, [0.5, 1.0])[:3]))
+
+
 def test_accuracy_bounds_are_those_of_a_share() -> None:
     runs = pd.DataFrame([run(round=1, final_accuracy=0.9), run(round=2, final_accuracy=1.0)])
     row = summaries.accuracy(runs).iloc[0]

@@ -38,7 +38,7 @@ DISTRIBUTED = [
     "dist-servers",
     "dist-placement",
 ]
-RUNTIMES = ["transport-mnist", "transport-strategy", "exec-mnist"]
+RUNTIMES = ["transport-mnist", "transport-strategy", "exec-mnist", "exec-convnets", "exec-overhead"]
 # Figure, model, batch and matrix, as in DESIGN's table of the study.
 TABLE = {
     **dict.fromkeys(FIGURES[:3], ("mnist_softmax", 100, 784, 1000)),
@@ -51,7 +51,7 @@ TABLE = {
     **dict.fromkeys(("fig-4.14", "fig-4.16"), ("mnist_deep", 5, 784, 100)),
 }
 LOCKS = ["htm", "tf_lock", "tf_nolock"]
-MINUTES = {"full": 90, "quick": 3}
+MINUTES = {"full": 90, "quick": 4}
 MINUTES_OF_DISTRIBUTED = MINUTES_OF_RUNTIMES = 40
 EPOCH = 600  # steps at batch 100
 
@@ -183,6 +183,28 @@ def test_each_executor_has_the_same_points(study: Study) -> None:
     assert {p.model for p in points} == {"mnist_softmax", "mnist_deep"}
 
 
+EXECUTORS = ("tensorflow", "tf_pool", "std_pool", "tbb")
+
+
+def test_each_executor_infers_and_trains_each_network(study: Study) -> None:
+    points = study.points("exec-convnets", "full", "mnist")
+    networks = ("alexnet", "googlenet", "overfeat", "vgg16")
+    ways = {(model, passes, threads) for model in networks for passes in ("forward", "both") for threads in (1, 2)}
+    for executor in EXECUTORS:
+        of_executor = [(p.model, p.passes, p.threads) for p in points if p.executor == executor]
+        assert sorted(of_executor) == sorted(ways)
+    assert {(p.dataset, p.image_size, p.strategy) for p in points} == {("synthetic", 72, "tf_lock")}
+
+
+def test_each_executor_runs_graphs_of_ten_to_a_hundred_thousand_nodes(study: Study) -> None:
+    points = study.points("exec-overhead", "full", "mnist")
+    sizes = {("ops_loop", 100_000)}
+    sizes |= {(shape, 10**power) for shape in ("ops_chain", "ops_fan_out", "ops_loop") for power in (1, 2, 3, 4)}
+    for executor in EXECUTORS:
+        assert sorted((p.model, p.nodes or 0) for p in points if p.executor == executor) == sorted(sizes)
+    assert {(p.dataset, p.threads, p.step_call) for p in points} == {("synthetic", 1, "callable")}
+
+
 def test_each_transport_has_the_same_points(study: Study) -> None:
     for name, points_of_each in (("transport-mnist", 9), ("transport-strategy", 10)):
         points = study.points(name, "full", "mnist")
@@ -295,10 +317,12 @@ def test_layers_on_workers_are_compared_with_whole_models_on_workers(study: Stud
 
 def test_quick_keeps_all_of_the_machinery(study: Study) -> None:
     names = study.at("quick")
-    assert {"fig-4.1", "fig-4.2", "fig-4.3", "fig-4.10", "true-contention", "dist-workers"} == set(names)
+    figures = {"fig-4.1", "fig-4.2", "fig-4.3", "fig-4.10"}
+    assert {*figures, "true-contention", "dist-workers", "exec-convnets", "exec-overhead"} == set(names)
     points = [point for name in names for point in study.points(name, "quick", "mnist")]
     assert {point.driver for point in points} == {"session", "native", "cluster"}
-    assert {point.model for point in points} == {"mnist_softmax", "mnist_deep", "mnist_sigmoid"}
+    graphs = {"ops_chain", "ops_fan_out", "ops_loop"}
+    assert {point.model for point in points} == {"mnist_softmax", "mnist_deep", "mnist_sigmoid", "alexnet", *graphs}
     (of_cluster,) = [point for point in points if point.driver == "cluster"]
     assert (of_cluster.servers, of_cluster.threads, of_cluster.mode) == (1, 2, "async")
     assert of_cluster.iterations <= EPOCH

@@ -19,6 +19,8 @@ SUMMARIES: Mapping[str, Callable[[Loaded], pd.DataFrame]] = {
     "speedup": lambda tables: summaries.speedup(tables.runs),
     "speedup_vs_tf_lock": lambda tables: summaries.speedup(tables.runs, "tf_lock"),
     "step_time": lambda tables: summaries.step_time(tables.runs),
+    "node_time": lambda tables: summaries.node_time(tables.runs),
+    "image_rate": lambda tables: summaries.image_rate(tables.runs),
     "accuracy": lambda tables: summaries.accuracy(tables.runs),
     "time_to_accuracy": lambda tables: summaries.time_to_accuracy(tables.runs, tables.curves),
     "commits": lambda tables: summaries.commits(tables.runs, tables.transactions),
