@@ -19,6 +19,7 @@ from tmflow.bundle.problems import MAX_PROBLEMS, Problem, Report
 from tmflow.bundle.rules.expectations import DIGITS_TO_TEST, Limits
 from tmflow.bundle.verify import verify
 from tmflow.runfile import record
+from tmflow.training.data import SYNTHETIC_TEST
 
 RunDocument = dict[str, Any]
 Change = Callable[[RunDocument], object]
@@ -281,6 +282,23 @@ def test_digits_have_fewer_test_images(tmp_path: Path) -> None:
     assert checked(tmp_path / "b.zip", run).problems == []
     run.update(final_accuracy=0.0001)
     assert "of the 300 test images" in only(checked(tmp_path / "b.zip", run)).text
+
+
+CONVNET = {
+    "model": "alexnet", "dataset": "synthetic", "image_size": 64, "driver": "session", "measures": "usual",
+    "curve_points": 0,
+}  # fmt: skip
+
+
+def test_inference_makes_no_updates_and_has_no_limit_of_them(tmp_path: Path) -> None:
+    run = valid_run("tf_lock", **CONVNET, passes="forward")
+    run.update(counters=[], loop_s=1e-3, final_accuracy=1 / SYNTHETIC_TEST)
+    assert checked(tmp_path / "b.zip", run).problems == []
+    run.update(counters=[{"worker": 0, "variable": "conv1_W", "updates": run["spec"]["iterations"]}])
+    assert "but the trial makes 0" in only(checked(tmp_path / "b.zip", run)).text
+    trained = valid_run("tf_lock", **CONVNET, passes="both")
+    trained.update(counters=[], loop_s=1e-3, final_accuracy=0)
+    assert only(checked(tmp_path / "b.zip", trained)).field == "loop_s"
 
 
 def test_unknown_strategy(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import ROOT, TINY, Checkout, Tmflow
 from tests.workflow.conftest import Portal
+from tmflow.spec.models import MODELS
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +48,7 @@ def test_help_and_errors_name_it(tmflow: Tmflow, variables: dict[str, Any]) -> N
     )
     refused = tmflow("train", "--model", "toys", **variables)
     assert refused.returncode == 2
-    models = "mnist_deep, mnist_mlp, mnist_sigmoid, mnist_softmax, toy"
+    models = ", ".join([*MODELS, "toy"])
     assert f"unknown model 'toys' (did you mean 'toy'?); valid: {models}." in refused.stderr
     unfit = tmflow("train", "--model", "toy", "--driver", "native", **variables)
     assert unfit.returncode == 2

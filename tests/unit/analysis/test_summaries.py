@@ -124,7 +124,11 @@ def test_step_time_is_the_loop_over_all_steps() -> None:
 
 def test_time_per_node_and_images_per_second() -> None:
     times = [1e6 * 0.5, 1e6 * 1.0]
-    row = point(summaries.node_time(grid(rounds=2, nodes=100)), strategy="tf_lock", threads=2)
+    row = point(
+        summaries.node_time(grid(rounds=2, model="ops_chain", dataset="synthetic", nodes=100)),
+        strategy="tf_lock",
+        threads=2,
+    )
     assert row[["estimate", "low", "high"]].tolist() == pytest.approx(list(ratio_interval(times, [100_000] * 2)[:3]))
     assert row["unit"] == "us"
     assert summaries.node_time(grid(rounds=2)).empty
