@@ -22,7 +22,7 @@ from tmflow.base.text import from_to, interval, listed, several
 from tmflow.charts.axes import is_never_seen, value_range
 from tmflow.charts.tooltips import words_of_divergence
 from tmflow.native.registry import consistency_by_strategy
-from tmflow.spec.factors import VALUES_BEFORE
+from tmflow.spec.factors import SYNTHETIC, VALUES_BEFORE
 from tmflow.spec.models import MODEL_FACTORS
 from tmflow.spec.strategies import PARAMETERS
 
@@ -241,7 +241,7 @@ def workload(point: pd.Series) -> str:
     units = f"{point['activation']} units" if "activation" in factors else "units"
     training = [
         f"batch {point['batch']}",
-        f"{point['matrix']} pixels",
+        "" if point["dataset"] == SYNTHETIC else f"{point['matrix']} pixels",
         f"{point['hidden']} hidden {units}" if "hidden" in factors else "",
         f"{point['iterations']:,} steps in all",
         f"learning rate {point['learning_rate']:g}",
@@ -258,7 +258,8 @@ def workload(point: pd.Series) -> str:
         "" if point["pinning"] == "none" else f"pinned to {point['pinning']}",
     ]
     what, how = (", ".join(filter(None, texts)) for texts in (training, ways))
-    return f"{point['model']} on {point['dataset']}: {what}; {how}."
+    images = "synthetic images" if point["dataset"] == SYNTHETIC else point["dataset"]
+    return f"{point['model']} on {images}: {what}; {how}."
 
 
 def _cluster(factors: pd.Series) -> Iterator[str]:

@@ -106,3 +106,11 @@ def test_a_caption_names_servers_and_mode_and_what_is_unusual_about_a_cluster() 
     sync = {"mode": "sync", "backup_workers": 1, "slowdown": 5}
     assert ways(**sync) == "cluster driver, 1 server, mode sync, 1 backup worker, last worker 5 times slower."
     assert captions.workload(summaries.step_time(grid()).iloc[0]).endswith("; session driver, ref variables.")
+
+
+def test_a_caption_says_that_images_are_synthetic_and_how_large() -> None:
+    network = {"model": "alexnet", "dataset": "synthetic", "image_size": 72, "passes": "forward"}
+    text = captions.workload(summaries.step_time(grid(**network)).iloc[0])
+    assert text.startswith("alexnet on synthetic images: batch")
+    assert "784" not in text
+    assert text.endswith("; session driver, ref variables, image size 72, passes forward.")
