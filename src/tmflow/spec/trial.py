@@ -44,7 +44,7 @@ class TrialSpec(Factors):
 
     @model_validator(mode="after")
     def _cluster_fits_together(self) -> Self:
-        if self.driver != "cluster":
+        if self.driver != "cluster" or self.model not in models_of(self.driver):
             return self
         assert self.backup_workers is not None, "a spec of this driver has it"
         assert self.servers is not None, "a spec of this driver has it"

@@ -122,6 +122,7 @@ def test_the_smallest_image_is_the_smallest(model: str) -> None:
             ("alexnet", "--driver", "native"),
             "driver native does not train alexnet; it trains mnist_mlp, mnist_softmax.",
         ),
+        (("ops_chain", "--driver", "cluster"), "driver cluster does not train ops_chain; it trains mnist_deep,"),
         (("ops_loop", "--nodes", "15"), "nodes is 15, but should be a multiple of 10."),
         (("ops_chain", "--nodes", "200000"), "nodes is 200000, but should be less than or equal to 100000."),
         (("ops_chain", "--gradient-cost", "2"), "gradient_cost 2 does not fit ops_chain, which allows 1: it has no"),
