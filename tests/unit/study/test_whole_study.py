@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 
 from tmflow.base.paths import project_root
 from tmflow.reports.comparisons import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
+from tmflow.spec.factors import Executor, Transport
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.config import Scale, Study, load_study
 from tmflow.study.plan import Plan
@@ -178,12 +180,12 @@ def test_tensorflow_s_pool_is_varied_alone(study: Study) -> None:
 
 def test_each_executor_has_the_same_points(study: Study) -> None:
     points = study.points("exec-mnist", "full", "mnist")
-    assert Counter(p.executor for p in points) == dict.fromkeys(("tensorflow", "tf_pool", "std_pool"), 8)
+    assert Counter(p.executor for p in points) == dict.fromkeys(get_args(Executor), 8)
     assert {(p.inter_op_threads, p.driver) for p in points} == {(0, "session")}
     assert {p.model for p in points} == {"mnist_softmax", "mnist_deep"}
 
 
-EXECUTORS = ("tensorflow", "tf_pool", "std_pool", "tbb")
+EXECUTORS = get_args(Executor)
 
 
 def test_each_executor_infers_and_trains_each_network(study: Study) -> None:
@@ -208,8 +210,15 @@ def test_each_executor_runs_graphs_of_ten_to_a_hundred_thousand_nodes(study: Stu
 def test_each_transport_has_the_same_points(study: Study) -> None:
     for name, points_of_each in (("transport-mnist", 9), ("transport-strategy", 10)):
         points = study.points(name, "full", "mnist")
-        assert Counter(p.transport for p in points) == dict.fromkeys(("grpc", "df"), points_of_each)
+        of_tensorflow = [p for p in points if p.executor == "tensorflow"]
+        assert Counter(p.transport for p in of_tensorflow) == dict.fromkeys(get_args(Transport), points_of_each)
         assert {p.driver for p in points} == {"cluster"}
+
+
+def test_the_executors_of_servers_have_the_same_point(study: Study) -> None:
+    points = [p for p in study.points("transport-mnist", "full", "mnist") if p.executor != "tensorflow"]
+    assert sorted(str(p.executor) for p in points) == ["hpx", "std_pool", "tbb", "tf_pool"]
+    assert {(p.transport, p.model, p.threads, p.mode) for p in points} == {("df", "mnist_softmax", 2, "async")}
 
 
 @pytest.mark.parametrize("processors", [2, 3])
