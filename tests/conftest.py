@@ -20,10 +20,14 @@ import yaml
 from tmflow import cli
 from tmflow.base.paths import project_root
 from tmflow.native.loader import library_dir
+from tmflow.runtime import HPX_ADDRESS
 
 # Examples that start threads have no deadline; `make test-deep` uses the second profile.
 hypothesis.settings.register_profile("default", hypothesis.settings(deadline=None))
 hypothesis.settings.register_profile("deep", hypothesis.settings(deadline=None, max_examples=1000))
+
+# A process has one HPX. That of the tests may start with an executor, and its transport needs it with a network.
+os.environ.setdefault(HPX_ADDRESS, "127.0.0.1")
 
 ROOT = project_root()
 # Tests that start processes, servers and browsers, and wait for them.

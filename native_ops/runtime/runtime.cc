@@ -70,6 +70,12 @@ const char* tmflow_runtime_schedulers() {
   return names.c_str();
 }
 
+// The names of the protocols, separated by commas.
+const char* tmflow_runtime_protocols() {
+  static const std::string names = tmflow::runtime::protocols();
+  return names.c_str();
+}
+
 // Registers the executors and the protocols with the TensorFlow of this process. Nothing of TensorFlow is
 // called before this, because only the version of the headers has the layout that they describe. Returns
 // whether `version` is that version.

@@ -1,4 +1,4 @@
-// Tasks that call each other over TCP, for tests, and hand-written ends of connections.
+// Tasks that call each other, for tests, and hand-written ends of connections over TCP.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,6 +21,9 @@
 #include "runtime/transport/handshake.hpp"
 #include "runtime/transport/socket.hpp"
 #include "runtime/transport/tcp.hpp"
+#ifdef TMFLOW_TEST_HPX
+#include "runtime/hpx/hpx_transport.hpp"
+#endif
 
 namespace tmflow::runtime {
 
@@ -33,6 +36,15 @@ inline constexpr bool kIsSanitized = true;
 #else
 inline constexpr bool kIsSanitized = false;
 #endif
+
+// The transport under test.
+inline std::unique_ptr<Transport> new_transport(TcpOptions options) {
+#ifdef TMFLOW_TEST_HPX
+  return hpx_transport(std::move(options));
+#else
+  return tcp_transport(std::move(options));
+#endif
+}
 
 template <class T>
 T get(std::future<T> future) {
@@ -111,7 +123,7 @@ inline std::string at(int port) { return "127.0.0.1:" + std::to_string(port); }
 struct Task {
   explicit Task(Handler::Function function, int at_port = 0, TcpOptions options = {"test", "secret"})
       : service(std::move(function)),
-        transport(tcp_transport(options)),
+        transport(new_transport(options)),
         port(transport->listen(at(at_port), service)) {}
 
   Handler service;

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from textwrap import wrap
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 from tests.speed.step_times import Step, measure
 from tests.support import command_line
 from tests.support.server_processes import ServerProcess
+from tests.support.transports import OURS
 from tmflow import runtime
 from tmflow.analysis.stats import ratio_interval
 from tmflow.base.clock import utc_now
@@ -88,8 +89,10 @@ def steps_of(targets: Mapping[str, str]) -> dict[str, dict[str, Step]]:
 def report() -> Iterator[str]:
     """The lines of the report."""
     before = machine_load.sample()
-    with connected(runtime.GRPC) as grpc, connected("df") as df:
-        times = measure(steps_of({runtime.GRPC: grpc, "df": df}), ROUNDS, SECONDS)
+    ours = [name for name in OURS if name in runtime.built_transports()]
+    with ExitStack() as stack:
+        targets = {name: stack.enter_context(connected(name)) for name in (runtime.GRPC, *ours)}
+        times = measure(steps_of(targets), ROUNDS, SECONDS)
     meanwhile = MachineState(**machine_load.between(before, machine_load.sample()))
     yield "# How fast transports are"
     yield ""
@@ -101,21 +104,24 @@ def report() -> Iterator[str]:
         LINE,
     )
     yield ""
-    yield from table(times)
+    yield from table(times, ours)
     yield ""
     yield f"Meanwhile {state(meanwhile)}; at the end the load average over 5 minutes was {os.getloadavg()[1]:.1f}."
 
 
-def table(times: Mapping[str, Mapping[str, Sequence[float]]]) -> Iterator[str]:
-    """The time of each size: of gRPC, of df with its ratio to gRPC and to a copy."""
-    yield f"| size | {runtime.GRPC}, ms | df, ms | df / {runtime.GRPC} | copy, ms | df / copy |"
-    yield "|---|--:|--:|--:|--:|--:|"
+def table(times: Mapping[str, Mapping[str, Sequence[float]]], ours: Sequence[str]) -> Iterator[str]:
+    """The time of each size: of gRPC, of each of ours with its ratio to gRPC and to a copy."""
+    heads = [f"{name}, ms | {name} / {runtime.GRPC} | {name} / copy" for name in ours]
+    yield f"| size | {runtime.GRPC}, ms | copy, ms | {' | '.join(heads)} |"
+    yield f"|---|{'--:|' * (2 + 3 * len(ours))}"
     for size, of_size in times.items():
-        to_grpc = ratio_interval(of_size["df"], of_size[runtime.GRPC])
-        to_copy = ratio_interval(of_size["df"], of_size[COPY])
-        medians = {name: f"{1e3 * statistics.median(values):.3g}" for name, values in of_size.items()}
-        ratios = [interval(ratio.estimate, ratio.low, ratio.high) for ratio in (to_grpc, to_copy)]
-        yield f"| {size} | {medians[runtime.GRPC]} | {medians['df']} | {ratios[0]} | {medians[COPY]} | {ratios[1]} |"
+        cells = [f"{1e3 * statistics.median(of_size[name]):.3g}" for name in (runtime.GRPC, COPY)]
+        for name in ours:
+            cells.append(f"{1e3 * statistics.median(of_size[name]):.3g}")
+            for other in (runtime.GRPC, COPY):
+                ratio = ratio_interval(of_size[name], of_size[other])
+                cells.append(interval(ratio.estimate, ratio.low, ratio.high))
+        yield f"| {size} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import psutil
 import pytest
 import tensorflow as tf
 
+from tests.support.transports import OURS, require_transport
 from tmflow.native.registry import resolve
 from tmflow.spec.models import factors_of
 from tmflow.spec.trial import TrialSpec
@@ -52,8 +53,13 @@ def cluster() -> Iterator[Cluster]:
     POOL.close()
 
 
-def test_nothing_outside_this_machine_can_reach_a_task(cluster: Cluster) -> None:
-    cluster.serve("df")
+@pytest.fixture(params=OURS)
+def transport(request: pytest.FixtureRequest) -> str:
+    return require_transport(request.param)
+
+
+def test_nothing_outside_this_machine_can_reach_a_task(cluster: Cluster, transport: str) -> None:
+    cluster.serve(transport)
     for task in cluster.tasks:
         sockets = psutil.Process(task.process.pid).net_connections(kind="inet")
         listening = {socket.laddr.ip for socket in sockets if socket.status == psutil.CONN_LISTEN}
@@ -80,16 +86,16 @@ def test_every_step_of_every_worker_is_counted_once(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["async", "sync"])
-def test_the_transport_changes_nothing_but_the_time(mode: str) -> None:
-    over_grpc, over_df = (run(transport=name, mode=mode, threads=1, curve_points=4) for name in ("grpc", "df"))
-    assert [point["accuracy"] for point in over_df.curve] == [point["accuracy"] for point in over_grpc.curve]
-    assert updates(over_df) == updates(over_grpc) == {"W": 200, "b": 200}
-    assert {row["phase"] for row in over_df.phases} == set(PHASES)
-    assert over_df.final_accuracy > 0.8
+def test_the_transport_changes_nothing_but_the_time(mode: str, transport: str) -> None:
+    over_grpc, ours = (run(transport=name, mode=mode, threads=1, curve_points=4) for name in ("grpc", transport))
+    assert [point["accuracy"] for point in ours.curve] == [point["accuracy"] for point in over_grpc.curve]
+    assert updates(ours) == updates(over_grpc) == {"W": 200, "b": 200}
+    assert {row["phase"] for row in ours.phases} == set(PHASES)
+    assert ours.final_accuracy > 0.8
 
 
-def test_no_update_is_lost_over_df() -> None:
-    measured = run(transport="df", threads=3, iterations=301, measures="full")
+def test_no_update_is_lost_over_our_transports(transport: str) -> None:
+    measured = run(transport=transport, threads=3, iterations=301, measures="full")
     assert updates(measured) == {"W": 301, "b": 301}
     assert [row["lost"] for row in measured.lost] == [0, 0]
 

@@ -16,20 +16,31 @@
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/protobuf/master.pb.h"
 #include "transport/tcp.hpp"
+#ifdef TMFLOW_HAS_HPX
+#include "hpx/hpx_transport.hpp"
+#endif
 
 namespace tmflow::runtime {
 namespace {
 
-// A transport over TCP. Tasks of another TensorFlow, or without the secret, are refused by the handshake.
+// Tasks of another TensorFlow, or without the secret, are refused by the handshake.
+TcpOptions options_of_task() {
+  const char* const secret = std::getenv("TMFLOW_CLUSTER_SECRET");
+  return {.greeting = absl::StrCat("TensorFlow ", TMFLOW_TENSORFLOW_VERSION),
+          .secret = secret == nullptr ? "" : secret};
+}
+
 struct Tcp {
   static constexpr const char* kProtocol = "df";
-
-  static std::unique_ptr<Transport> make() {
-    const char* const secret = std::getenv("TMFLOW_CLUSTER_SECRET");
-    return tcp_transport({.greeting = absl::StrCat("TensorFlow ", TMFLOW_TENSORFLOW_VERSION),
-                          .secret = secret == nullptr ? "" : secret});
-  }
+  static std::unique_ptr<Transport> make() { return tcp_transport(options_of_task()); }
 };
+
+#ifdef TMFLOW_HAS_HPX
+struct Hpx {
+  static constexpr const char* kProtocol = "hpx";
+  static std::unique_ptr<Transport> make() { return hpx_transport(options_of_task()); }
+};
+#endif
 
 // TensorFlow, which calls this, knows no exceptions.
 absl::Status unusable(const std::exception& error) {
@@ -94,15 +105,36 @@ class SessionsOf final : public tensorflow::SessionFactory {
   }
 };
 
-template <class Protocol>
-void add_protocol() {
-  tensorflow::ServerFactory::Register(absl::StrCat("TMFLOW_", Protocol::kProtocol), new ServersOf<Protocol>);
-  tensorflow::SessionFactory::Register(absl::StrCat("TMFLOW_", Protocol::kProtocol),
-                                       new SessionsOf<Protocol>);
-}
+// A protocol is a struct like those above and its name here.
+template <class... Protocols>
+struct ListOf {
+  static std::string names() {
+    std::string names;
+    ((names += names.empty() ? "" : ",", names += Protocols::kProtocol), ...);
+    return names;
+  }
+
+  static void add() { (add<Protocols>(), ...); }
+
+ private:
+  template <class Protocol>
+  static void add() {
+    const std::string name = absl::StrCat("TMFLOW_", Protocol::kProtocol);
+    tensorflow::ServerFactory::Register(name, new ServersOf<Protocol>);
+    tensorflow::SessionFactory::Register(name, new SessionsOf<Protocol>);
+  }
+};
+
+#ifdef TMFLOW_HAS_HPX
+using Protocols = ListOf<Tcp, Hpx>;
+#else
+using Protocols = ListOf<Tcp>;
+#endif
 
 }  // namespace
 
-void register_protocols() { add_protocol<Tcp>(); }
+std::string protocols() { return Protocols::names(); }
+
+void register_protocols() { Protocols::add(); }
 
 }  // namespace tmflow::runtime

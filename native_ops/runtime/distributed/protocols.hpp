@@ -2,7 +2,12 @@
 // target.
 #pragma once
 
+#include <string>
+
 namespace tmflow::runtime {
+
+// Their names, separated by commas.
+std::string protocols();
 
 // Makes the transports known to TensorFlow, once for a process.
 void register_protocols();

@@ -15,7 +15,6 @@ namespace tmflow::runtime::tcp {
 namespace {
 
 constexpr std::size_t kBuffer = 64 << 10;
-constexpr std::size_t kMostQueued = 64 << 20;
 constexpr int kLook = 50;  // ms until a body that does not arrive is looked at again
 
 // Sends what is left of the frame. With MSG_DONTWAIT it returns false if the socket takes no more now.
@@ -50,7 +49,7 @@ bool transmit(const Socket& socket, Frame& frame, int flags) {
 
 }  // namespace
 
-void Connection::send(Frame frame) {
+void StreamConnection::send(Frame frame) {
   const std::lock_guard lock(mutex_);
   if (is_closed_) return;
   try {
@@ -65,7 +64,7 @@ void Connection::send(Frame frame) {
   work_.notify_one();
 }
 
-void Connection::write() {
+void StreamConnection::write() {
   pthread_setname_np(pthread_self(), "tmflow_send");
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -92,13 +91,13 @@ void Connection::write() {
   }
 }
 
-void Connection::close() {
+void StreamConnection::close() {
   const std::lock_guard lock(mutex_);
   fail("");
 }
 
 // The mutex is held.
-void Connection::fail(const std::string& why) {
+void StreamConnection::fail(const std::string& why) {
   if (is_closed_) return;
   is_closed_ = true;
   why_ = why;
@@ -107,13 +106,13 @@ void Connection::fail(const std::string& why) {
   room_.notify_one();
 }
 
-void Connection::wait_for_room() {
+void StreamConnection::wait_for_room() {
   std::unique_lock lock(mutex_);
   room_.wait(lock, [this] { return is_closed_ || queued_ < kMostQueued; });
 }
 
 // At least one byte; 0 only with MSG_DONTWAIT, if there is none.
-std::size_t Connection::receive(char* to, std::size_t size, int flags) {
+std::size_t StreamConnection::receive(char* to, std::size_t size, int flags) {
   for (;;) {
     const ssize_t received = recv(socket_.get(), to, size, flags);
     if (received > 0) return static_cast<std::size_t>(received);
@@ -125,20 +124,20 @@ std::size_t Connection::receive(char* to, std::size_t size, int flags) {
   }
 }
 
-std::size_t Connection::take_buffered(char* to, std::size_t size) {
+std::size_t StreamConnection::take_buffered(char* to, std::size_t size) {
   const std::size_t taken = std::min(size, end_ - begin_);
   if (taken > 0) std::memcpy(to, buffer_.get() + begin_, taken);
   begin_ += taken;
   return taken;
 }
 
-void Connection::fill() {
+void StreamConnection::fill() {
   if (!buffer_) buffer_.reset(new char[kBuffer]);
   begin_ = end_ = 0;
   end_ = receive(buffer_.get(), kBuffer, 0);
 }
 
-void Connection::read(char* to, std::size_t size) {
+void StreamConnection::read(char* to, std::size_t size) {
   while (size > 0) {
     if (begin_ == end_) fill();
     const std::size_t taken = take_buffered(to, size);
@@ -147,14 +146,14 @@ void Connection::read(char* to, std::size_t size) {
   }
 }
 
-Head Connection::read_head() {
+Head StreamConnection::read_head() {
   Head head;
   read(reinterpret_cast<char*>(&head), sizeof head);
   return head;
 }
 
 // The memory grows with what has arrived, so a size that is only claimed costs nothing.
-std::string Connection::read_string(std::size_t size) {
+std::string StreamConnection::read_string(std::size_t size) {
   std::string text;
   while (text.size() < size) {
     const std::size_t had = text.size();
@@ -164,7 +163,7 @@ std::string Connection::read_string(std::size_t size) {
   return text;
 }
 
-std::size_t Connection::read_body(char* to, std::size_t size, const std::atomic<bool>& is_interrupted) {
+std::size_t StreamConnection::read_body(char* to, std::size_t size, const std::atomic<bool>& is_interrupted) {
   std::size_t done = take_buffered(to, size);
   while (done < size && !is_interrupted) {
     const std::size_t received = receive(to + done, size - done, MSG_DONTWAIT);
@@ -177,7 +176,7 @@ std::size_t Connection::read_body(char* to, std::size_t size, const std::atomic<
   return size - done;
 }
 
-void Connection::skip(std::size_t size) {
+void StreamConnection::skip(std::size_t size) {
   while (size > 0) {
     if (begin_ == end_) fill();
     const std::size_t skipped = std::min(size, end_ - begin_);
@@ -186,7 +185,7 @@ void Connection::skip(std::size_t size) {
   }
 }
 
-void Connection::end() {
+void StreamConnection::end() {
   close();
   if (writer_.joinable()) writer_.join();
   std::deque<Frame> dropped;

@@ -17,34 +17,60 @@ namespace tmflow::runtime::tcp {
 
 class Connection {
  public:
-  explicit Connection(Socket socket) : socket_(std::move(socket)) {}
-  ~Connection() { end(); }
+  virtual ~Connection() = default;
 
-  const Socket& socket() const { return socket_; }
-
-  // Sends the frame after those before it, or drops it if the connection has ended. It never blocks: what the
-  // socket does not take at once is sent by a thread. Otherwise two tasks that both send much would wait for
-  // each other.
-  void send(Frame frame);
+  // Sends the frame after those before it, or drops it if the connection has ended. It never waits for the
+  // other end to read. Otherwise two tasks that both send much would wait for each other.
+  virtual void send(Frame frame) = 0;
 
   // Stops both directions: who reads or sends is woken. Any thread may call it.
-  void close();
+  virtual void close() = 0;
 
   // The rest is called by the thread that reads. What reads throws a Failure when the connection has ended.
 
   // Waits while too many bytes wait to be sent.
-  void wait_for_room();
+  virtual void wait_for_room() = 0;
 
-  Head read_head();
-  std::string read_string(std::size_t size);
+  virtual Head read_head() = 0;
+  virtual std::string read_string(std::size_t size) = 0;
 
   // Reads a body until it is complete or `is_interrupted`, and returns how many bytes are missing.
-  std::size_t read_body(char* to, std::size_t size, const std::atomic<bool>& is_interrupted);
+  virtual std::size_t read_body(char* to, std::size_t size, const std::atomic<bool>& is_interrupted) = 0;
 
-  void skip(std::size_t size);
+  virtual void skip(std::size_t size) = 0;
 
   // Closes the socket. Nothing is sent or kept afterwards.
-  void end();
+  virtual void end() = 0;
+};
+
+// Makes the connections of a transport.
+class Carrier {
+ public:
+  virtual ~Carrier() = default;
+
+  // Called before the first caller is accepted. Throws if callers could not be served.
+  virtual void prepare(const Socket& listener) = 0;
+
+  // A connection over a socket whose ends have greeted each other. Throws a Failure.
+  virtual std::unique_ptr<Connection> connect(Socket socket, const Deadline& deadline) = 0;
+};
+
+inline constexpr std::size_t kMostQueued = 64 << 20;  // bytes that wait to be sent
+
+// The frames follow each other over the socket.
+class StreamConnection final : public Connection {
+ public:
+  explicit StreamConnection(Socket socket) : socket_(std::move(socket)) {}
+  ~StreamConnection() override { end(); }
+
+  void send(Frame frame) override;  // what the socket does not take at once is sent by a thread
+  void close() override;
+  void wait_for_room() override;
+  Head read_head() override;
+  std::string read_string(std::size_t size) override;
+  std::size_t read_body(char* to, std::size_t size, const std::atomic<bool>& is_interrupted) override;
+  void skip(std::size_t size) override;
+  void end() override;
 
  private:
   void fail(const std::string& why);
@@ -67,6 +93,14 @@ class Connection {
   // Of the thread that reads.
   std::unique_ptr<char[]> buffer_;
   std::size_t begin_ = 0, end_ = 0;  // what is in the buffer
+};
+
+class StreamCarrier final : public Carrier {
+ public:
+  void prepare(const Socket&) override {}
+  std::unique_ptr<Connection> connect(Socket socket, const Deadline&) override {
+    return std::make_unique<StreamConnection>(std::move(socket));
+  }
 };
 
 }  // namespace tmflow::runtime::tcp

@@ -25,6 +25,11 @@ bool are_same_secrets(std::string_view ours, std::string_view theirs) {
   return difference == 0;
 }
 
+void send_all(const Socket& socket, const std::string& bytes) {
+  const auto sent = send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(bytes.size())) throw Failure(error_text(errno));
+}
+
 // A hello fits into the empty buffer of a new socket.
 void send_hello(const Socket& socket, const Hello& hello) {
   Head head;
@@ -34,8 +39,7 @@ void send_hello(const Socket& socket, const Hello& hello) {
   head.header = hello.identity.secret.size();
   std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
   bytes += hello.identity.greeting + hello.identity.secret;
-  const auto sent = send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (sent != static_cast<ssize_t>(bytes.size())) throw Failure(error_text(errno));
+  send_all(socket, bytes);
 }
 
 void receive(const Socket& socket, char* to, std::size_t size, const Deadline& deadline) {
@@ -84,6 +88,13 @@ void welcome(const Socket& socket, const Identity& identity, const Deadline& dea
     throw Failure("the caller is '" + other.greeting + "'", kInvalid);
   }
   send_hello(socket, {0, identity});
+}
+
+std::string exchange(const Socket& socket, const std::string& bytes, const Deadline& deadline) {
+  send_all(socket, bytes);
+  std::string received(bytes.size(), '\0');
+  receive(socket, received.data(), received.size(), deadline);
+  return received;
 }
 
 void check(const Identity& identity) {

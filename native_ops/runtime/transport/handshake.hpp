@@ -19,6 +19,9 @@ void greet(const Socket& socket, const Identity& identity, const Deadline& deadl
 // The other side, which tells its greeting only to who knows the secret. Throws a Failure after a refusal.
 void welcome(const Socket& socket, const Identity& identity, const Deadline& deadline);
 
+// Sends these bytes, few enough for the buffer of a new socket, and receives as many. Throws a Failure.
+std::string exchange(const Socket& socket, const std::string& bytes, const Deadline& deadline);
+
 // Throws a Failure if the greeting and the secret are too long to be accepted.
 void check(const Identity& identity);
 

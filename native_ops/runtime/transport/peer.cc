@@ -18,10 +18,11 @@ constexpr std::chrono::milliseconds kLongest = std::chrono::years(1);  // a sum 
 }  // namespace
 
 TcpPeer::TcpPeer(std::string address, Identity identity, std::chrono::milliseconds silence,
-                 std::shared_ptr<Timers> timers, const StopSignal& stop)
+                 std::shared_ptr<Carrier> carrier, std::shared_ptr<Timers> timers, const StopSignal& stop)
     : address_(std::move(address)),
       identity_(std::move(identity)),
       silence_(silence),
+      carrier_(std::move(carrier)),
       timers_(std::move(timers)),
       stop_(stop),
       thread_([this] { run(); }) {}
@@ -103,7 +104,7 @@ void TcpPeer::stop() {
 void TcpPeer::run() {
   pthread_setname_np(pthread_self(), "tmflow_peer");
   while (has_calls()) {
-    if (Socket socket = open()) carry(std::move(socket));
+    if (const std::unique_ptr<Connection> connection = open()) carry(*connection);
   }
   std::unique_lock lock(mutex_);
   const std::vector<Call> stopped = take_calls(true);
@@ -119,12 +120,13 @@ bool TcpPeer::has_calls() {
 }
 
 // Tries to connect, once. If it fails, it ends the calls that do not wait, and rests if there are others.
-Socket TcpPeer::open() {
+std::unique_ptr<Connection> TcpPeer::open() {
   try {
     Socket socket = connect_to(address_, kPatience, stop_);
     configure(socket, silence_);
-    greet(socket, identity_, {Clock::now() + kPatience, stop_});
-    return socket;
+    const Deadline deadline{Clock::now() + kPatience, stop_};
+    greet(socket, identity_, deadline);
+    return carrier_->connect(std::move(socket), deadline);
   } catch (const Failure& failure) {
     const Outcome outcome{failure.code(), "cannot connect to " + address_ + ": " + failure.what()};
     std::unique_lock lock(mutex_);
@@ -135,13 +137,12 @@ Socket TcpPeer::open() {
     end(failed, outcome);
     lock.lock();
     if (others_wait) change_.wait_for(lock, kRetry, [this] { return is_stopped_; });
-    return Socket();
+    return nullptr;
   }
 }
 
 // Sends the calls, reads their answers until the connection is lost, and ends those that are left.
-void TcpPeer::carry(Socket socket) {
-  Connection connection(std::move(socket));
+void TcpPeer::carry(Connection& connection) {
   {
     const std::lock_guard lock(mutex_);
     if (is_stopped_) return;

@@ -25,7 +25,7 @@ class TcpPeer final : public Peer {
  public:
   // `stop` must live until the peer and the timers have stopped; the peer may live longer.
   TcpPeer(std::string address, Identity identity, std::chrono::milliseconds silence,
-          std::shared_ptr<Timers> timers, const StopSignal& stop);
+          std::shared_ptr<Carrier> carrier, std::shared_ptr<Timers> timers, const StopSignal& stop);
   ~TcpPeer() override { stop(); }
 
   std::uint64_t call(std::uint8_t method, std::string request, Place place, Options options,
@@ -48,8 +48,8 @@ class TcpPeer final : public Peer {
 
   void run();
   bool has_calls();
-  Socket open();
-  void carry(Socket socket);
+  std::unique_ptr<Connection> open();
+  void carry(Connection& connection);
   void read_answer(Connection& connection);
   void send_request(std::uint64_t number, Call& call);
   void interrupt(std::uint64_t number, Outcome outcome);
@@ -60,6 +60,7 @@ class TcpPeer final : public Peer {
   const std::string address_;
   const Identity identity_;
   const std::chrono::milliseconds silence_;
+  const std::shared_ptr<Carrier> carrier_;
   const std::shared_ptr<Timers> timers_;
   const StopSignal& stop_;
 

@@ -36,7 +36,7 @@ class TcpCall final : public Served {
     head.code = outcome.code;
     head.call = number_;
     if (outcome.code != 0) message.body = {};
-    session_->connection_.send(frame(head, std::move(outcome.text), std::move(message)));
+    session_->connection_->send(frame(head, std::move(outcome.text), std::move(message)));
   }
 
   void on_cancel(std::function<void()> then) override {
@@ -66,16 +66,15 @@ class TcpCall final : public Served {
   std::vector<std::function<void()>> on_cancel_;
 };
 
-void Session::start(const Identity& identity, const StopSignal& stop) {
-  thread_ = std::thread([this, &identity, &stop] {
+void Session::start(Socket socket, const Identity& identity, Carrier& carrier, const StopSignal& stop) {
+  thread_ = std::thread([this, socket = std::move(socket), &identity, &carrier, &stop]() mutable {
     pthread_setname_np(pthread_self(), "tmflow_serve");
     try {
-      welcome(connection_.socket(), identity, {Clock::now() + kPatience, stop});
-      read();
+      if (open(std::move(socket), identity, carrier, stop)) read();
     } catch (const std::exception&) {
       // The caller sees that the connection is closed.
     }
-    connection_.end();
+    if (connection_ != nullptr) connection_->end();
     std::vector<std::uint64_t> lost;
     {
       const std::lock_guard lock(mutex_);
@@ -86,9 +85,27 @@ void Session::start(const Identity& identity, const StopSignal& stop) {
   });
 }
 
+// False after `close`.
+bool Session::open(Socket socket, const Identity& identity, Carrier& carrier, const StopSignal& stop) {
+  Socket of_caller = std::move(socket);  // which is closed here if the caller is refused
+  const Deadline deadline{Clock::now() + kPatience, stop};
+  welcome(of_caller, identity, deadline);
+  std::unique_ptr<Connection> connection = carrier.connect(std::move(of_caller), deadline);
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) return false;
+  connection_ = std::move(connection);
+  return true;
+}
+
+void Session::close() {
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
+  if (connection_ != nullptr) connection_->close();
+}
+
 void Session::read() {
   for (;;) {
-    const Head head = connection_.read_head();
+    const Head head = connection_->read_head();
     if (is_valid(head, Kind::kCancel)) {
       cancel(head.call);
     } else if (is_valid(head, Kind::kRequest)) {
@@ -100,8 +117,8 @@ void Session::read() {
 }
 
 void Session::serve(const Head& head) {
-  connection_.wait_for_room();  // a caller that does not read its answers does not fill the memory
-  std::string request = connection_.read_string(head.header);
+  connection_->wait_for_room();  // a caller that does not read its answers does not fill the memory
+  std::string request = connection_->read_string(head.header);
   std::shared_ptr<TcpCall> call;
   {
     const std::lock_guard lock(mutex_);
@@ -122,11 +139,12 @@ void Session::cancel(std::uint64_t number) {
 }
 
 Server::Server(Socket listener, Service& service, const Identity& identity, std::chrono::milliseconds silence,
-               const StopSignal& stop)
+               Carrier& carrier, const StopSignal& stop)
     : listener_(std::move(listener)),
       service_(service),
       identity_(identity),
       silence_(silence),
+      carrier_(carrier),
       stop_(stop),
       thread_([this] { run(); }) {}
 
@@ -155,10 +173,10 @@ void Server::accept() {
     return;
   }
   configure(socket, silence_);
-  const auto session = std::make_shared<Session>(std::move(socket), service_);
+  const auto session = std::make_shared<Session>(service_);
   sessions_.push_back(session);
   try {
-    session->start(identity_, stop_);
+    session->start(std::move(socket), identity_, carrier_, stop_);
   } catch (const std::system_error&) {  // there are too many threads, so this caller is refused
     sessions_.pop_back();
   }

@@ -17,9 +17,10 @@ namespace tcp {
 
 class TcpTransport final : public Transport {
  public:
-  explicit TcpTransport(TcpOptions options)
+  TcpTransport(TcpOptions options, std::shared_ptr<Carrier> carrier)
       : identity_{"protocol 1; " + std::move(options.greeting), std::move(options.secret)},
-        silence_(options.silence) {
+        silence_(options.silence),
+        carrier_(std::move(carrier)) {
     check(identity_);
   }
   ~TcpTransport() override { stop(); }
@@ -30,7 +31,9 @@ class TcpTransport final : public Transport {
       if (is_stopped_) throw Failure("this task has stopped");
       Socket listener = listen_at(address);
       const int port = port_of(listener);
-      servers_.push_back(std::make_unique<Server>(std::move(listener), service, identity_, silence_, stop_));
+      carrier_->prepare(listener);
+      servers_.push_back(
+          std::make_unique<Server>(std::move(listener), service, identity_, silence_, *carrier_, stop_));
       return port;
     } catch (const std::exception& error) {
       throw std::runtime_error("cannot listen at " + address + ": " + error.what());
@@ -40,7 +43,7 @@ class TcpTransport final : public Transport {
   std::shared_ptr<Peer> connect(const std::string& address) override {
     const std::lock_guard lock(mutex_);
     if (const auto it = peers_.find(address); it != peers_.end()) return it->second;
-    auto peer = std::make_shared<TcpPeer>(address, identity_, silence_, timers_, stop_);
+    auto peer = std::make_shared<TcpPeer>(address, identity_, silence_, carrier_, timers_, stop_);
     if (is_stopped_) {
       peer->stop();
     } else {
@@ -65,6 +68,7 @@ class TcpTransport final : public Transport {
  private:
   const Identity identity_;
   const std::chrono::milliseconds silence_;
+  const std::shared_ptr<Carrier> carrier_;
   StopSignal stop_;
   const std::shared_ptr<Timers> timers_ = std::make_shared<Timers>();
   std::mutex stopping_;  // taken before the other
@@ -77,7 +81,11 @@ class TcpTransport final : public Transport {
 }  // namespace tcp
 
 std::unique_ptr<Transport> tcp_transport(TcpOptions options) {
-  return std::make_unique<tcp::TcpTransport>(std::move(options));
+  return transport_over(std::move(options), std::make_shared<tcp::StreamCarrier>());
+}
+
+std::unique_ptr<Transport> transport_over(TcpOptions options, std::shared_ptr<tcp::Carrier> carrier) {
+  return std::make_unique<tcp::TcpTransport>(std::move(options), std::move(carrier));
 }
 
 }  // namespace tmflow::runtime

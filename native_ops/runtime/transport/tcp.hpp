@@ -25,4 +25,11 @@ struct TcpOptions {
 // late end on the thread of the timers. A call after `stop` ends at once, on the thread that makes it.
 std::unique_ptr<Transport> tcp_transport(TcpOptions options);
 
+namespace tcp {
+class Carrier;
+}
+
+// The same with other connections. The socket of each greets, and shows whether the other end is still there.
+std::unique_ptr<Transport> transport_over(TcpOptions options, std::shared_ptr<tcp::Carrier> carrier);
+
 }  // namespace tmflow::runtime

@@ -120,6 +120,7 @@ def _load_runtime(file: Path) -> ctypes.CDLL:
         library = ctypes.CDLL(str(file))
         library.tmflow_runtime_tensorflow_version.restype = ctypes.c_char_p
         library.tmflow_runtime_schedulers.restype = ctypes.c_char_p
+        library.tmflow_runtime_protocols.restype = ctypes.c_char_p
         library.tmflow_runtime_register.restype = ctypes.c_bool
         is_registered = library.tmflow_runtime_register(tf.__version__.encode())
     except (OSError, AttributeError) as error:

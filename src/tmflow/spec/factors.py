@@ -28,7 +28,7 @@ Placement = Literal["round_robin", "size"]
 Variables = Literal["ref", "resource"]
 StepCall = Literal["run", "callable"]
 Executor = Literal["tensorflow", "tf_pool", "std_pool", "tbb", "hpx", "hpx_dataflow"]
-Transport = Literal["grpc", "df"]
+Transport = Literal["grpc", "df", "hpx"]
 Pinning = Literal["none", "cores"]  # TensorFlow's own threads, which do the session driver's work, cannot be pinned
 Reading = Literal["plain", "consistent"]
 Layout = Literal["separate", "joined"]
@@ -144,7 +144,7 @@ class Factors(BaseModel):
         description="what runs TensorFlow's graph: its executor, or ours on its threads, a pool or oneTBB",
     )
     transport: Annotated[Transport, AddedLater("grpc")] = Field(
-        "grpc", description="how the tasks of a cluster call each other: TensorFlow's gRPC, or ours over TCP"
+        "grpc", description="how the tasks of a cluster call each other: TensorFlow's gRPC, or ours over TCP or by HPX"
     )
     test_images: int = Field(10_000, ge=1, le=10_000, description="number of leading test images for the accuracy")
     curve_points: int = Field(0, ge=0, le=1000, description="untimed pauses in which the accuracy is measured")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support.transports import OURS, require_transport
 from tests.training.test_cluster import run, updates
 from tmflow import runtime
 from tmflow.training.cluster.addresses import on_this_machine
@@ -22,11 +23,11 @@ PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 STEPS = 20
 
 
-@pytest.fixture(scope="module")
-def target() -> Iterator[str]:
+@pytest.fixture(scope="module", params=OURS)
+def target(request: pytest.FixtureRequest) -> Iterator[str]:
     """Of a server and a worker in this process, so that the counts of its executors are those of both tasks."""
-    addresses = on_this_machine(1, 1)
-    servers = [start_server(addresses, job, 0, "df") for job in ("ps", "worker")]
+    transport, addresses = require_transport(request.param), on_this_machine(1, 1)
+    servers = [start_server(addresses, job, 0, transport) for job in ("ps", "worker")]
     yield str(servers[1].target)
     del servers  # which stops them
 

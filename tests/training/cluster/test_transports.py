@@ -17,6 +17,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.server_processes import ServerProcess, servers
+from tests.support.transports import OURS, require_transport
 from tmflow import runtime
 from tmflow.base.errors import BadInput
 from tmflow.training.cluster.addresses import Addresses, on_this_machine
@@ -24,7 +25,6 @@ from tmflow.training.cluster.task import start_server
 
 tf1 = tf.compat.v1
 pytestmark = pytest.mark.slow
-OURS = tuple(name for name in runtime.TRANSPORTS if name != runtime.GRPC)
 PATIENCE_S = 60.0
 STEPS = 20
 PS, WORKER, OTHER_WORKER = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
@@ -32,7 +32,7 @@ PS, WORKER, OTHER_WORKER = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/
 
 @pytest.fixture(scope="module", params=OURS)
 def transport(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+    return require_transport(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -367,5 +367,5 @@ def test_an_address_that_is_taken(transport: str) -> None:
 
 
 def test_an_unknown_transport() -> None:
-    with pytest.raises(BadInput, match=r"unknown transport 'dff' \(did you mean 'df'\?\); valid: df, grpc"):
+    with pytest.raises(BadInput, match=r"unknown transport 'dff' \(did you mean 'df'\?\); valid: df, grpc, hpx"):
         runtime.protocol("dff")

@@ -24,6 +24,7 @@ from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import Unsupported
 from tmflow.native import availability, loader, registry
 from tmflow.native.registry import ResolvedStrategy
+from tmflow.runtime import HPX_ADDRESS
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.cluster.addresses import LOOPBACK, Addresses, Job, on_this_machine
 from tmflow.training.cluster.barrier import CHIEF
@@ -55,7 +56,9 @@ class Task:
     def __init__(self, job: Job, index: int) -> None:
         self.job, self.index = job, index
         command = [sys.executable, "-m", "tmflow.training.cluster.task", job, str(index)]
-        environment = loader.loopback_only({"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ})
+        # A trial with an executor of HPX may come before one with its transport, which needs HPX with a network.
+        defaults = {"TF_CPP_MIN_LOG_LEVEL": "2", HPX_ADDRESS: LOOPBACK}
+        environment = loader.loopback_only({**defaults, **os.environ})
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
 
