@@ -108,7 +108,7 @@ class TrialSpec(Factors):
         if self.driver == "cluster" and self.transport == "grpc" and self.executor != "tensorflow":
             raise ValueError(
                 f"executor {self.executor} does not go with transport grpc, which allows tensorflow: TensorFlow's own "
-                "servers cannot choose their executor; transport df can"
+                "servers cannot choose their executor; transports df and hpx can"
             )
         if self.executor in OWN_THREADS and self.inter_op_threads not in (None, 0):
             raise ValueError(
