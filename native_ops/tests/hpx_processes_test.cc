@@ -1,4 +1,5 @@
-// Calls by HPX between real processes: clusters that start and stop again and again, and a process that is killed.
+// Calls by HPX between real processes: clusters that start and stop again and again, and a process that is
+// killed.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>

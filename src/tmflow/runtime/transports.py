@@ -28,7 +28,7 @@ HPX_ADDRESS = "TMFLOW_HPX_ADDRESS"
 
 
 def built_transports() -> tuple[str, ...]:
-    """The transports that can be used here. Raises BadInput if the library is not built or is for another TensorFlow."""
+    """The transports that can be used here. Raises BadInput as `protocol` does."""
     text: bytes = loader.runtime().tmflow_runtime_protocols()
     return (GRPC, *text.decode().split(","))
 
