@@ -119,6 +119,23 @@ inline void echo(const std::shared_ptr<Served>& call) { call->answer({}, {call->
 
 inline std::string at(int port) { return "127.0.0.1:" + std::to_string(port); }
 
+// Bytes that differ with the size.
+inline std::string pattern(std::size_t size) {
+  std::string bytes(size, '\0');
+  std::uint64_t state = size;
+  for (char& byte : bytes) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    byte = static_cast<char>(state >> 56);
+  }
+  return bytes;
+}
+
+// Answers with the request as the header, and a body of as many bytes as it says.
+inline void answer_with_body(const std::shared_ptr<Served>& call) {
+  const auto body = std::make_shared<const std::string>(pattern(std::stoul(call->request())));
+  call->answer({}, {call->request(), *body, body});
+}
+
 // A task that serves at a port of loopback.
 struct Task {
   explicit Task(Handler::Function function, int at_port = 0, TcpOptions options = {"test", "secret"})
