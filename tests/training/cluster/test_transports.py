@@ -19,7 +19,7 @@ import tensorflow as tf
 from tests.support.server_processes import ServerProcess, servers
 from tests.support.transports import OURS, require_transport
 from tmflow import runtime
-from tmflow.base.errors import BadInput
+from tmflow.base.errors import BadInput, Unsupported
 from tmflow.training.cluster.addresses import Addresses, on_this_machine
 from tmflow.training.cluster.task import start_server
 
@@ -369,3 +369,9 @@ def test_an_address_that_is_taken(transport: str) -> None:
 def test_an_unknown_transport() -> None:
     with pytest.raises(BadInput, match=r"unknown transport 'dff' \(did you mean 'df'\?\); valid: df, grpc, hpx"):
         runtime.protocol("dff")
+
+
+def test_a_transport_that_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime.transports, "built_transports", lambda: (runtime.GRPC, "df"))
+    with pytest.raises(Unsupported, match="hpx is not built: it needs HPX: run `make hpx`, then `make build`"):
+        runtime.protocol("hpx")
