@@ -14,7 +14,9 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "../transport/connection.hpp"
 #include "../transport/handshake.hpp"
@@ -24,7 +26,11 @@ namespace tmflow::runtime {
 namespace tcp {
 namespace {
 
-constexpr std::size_t kCopied = 1 << 20;  // bytes of a body, until the next look for an interruption
+// A large body is sent in pieces of so many bytes. Then the receiver copies one while the next is on its way,
+// and HPX uses the same memory for them again.
+constexpr std::size_t kPiece = 1 << 20;
+
+constexpr int kLook = 50;  // ms until a body that does not arrive is looked at again
 
 // How many bytes of a connection are not sent yet.
 class Queued final : public parcels::Sender {
@@ -97,14 +103,21 @@ class HpxConnection final : public Connection, public parcels::Receiver {
   ~HpxConnection() override { end(); }
 
   void send(Frame frame) override {
+    std::vector<Frame> pieces;
+    const std::string_view body = frame.message.body;
+    for (std::size_t begin = kPiece; begin < body.size(); begin += kPiece) {
+      pieces.push_back({Head(), {}, {{}, body.substr(begin, kPiece), frame.message.owner}});
+    }
+    frame.message.body = body.substr(0, kPiece);
     std::uint64_t number = 0;
     {
       const std::lock_guard lock(mutex_);
       if (is_closed_) return;
-      number = n_sent_++;
+      number = n_sent_;
+      n_sent_ += 1 + pieces.size();
     }
-    queued_->add(frame.size());
-    parcels::send(other_, theirs_, number, std::move(frame), queued_);
+    send(number, std::move(frame));
+    for (Frame& piece : pieces) send(++number, std::move(piece));
   }
 
   void close() override {
@@ -116,8 +129,14 @@ class HpxConnection final : public Connection, public parcels::Receiver {
 
   Head read_head() override {
     current_ = next_frame();
+    rest_ = current_.message.body;
     is_text_read_ = current_.text.empty();
-    return current_.head;
+    const Head& head = current_.head;
+    if (head.text != current_.text.size() || head.header != current_.message.header.size() ||
+        head.body < rest_.size()) {
+      throw Failure("it has sent a frame that is not complete");
+    }
+    return head;
   }
 
   // The text of the frame, and then its header.
@@ -127,18 +146,24 @@ class HpxConnection final : public Connection, public parcels::Receiver {
   }
 
   std::size_t read_body(char* to, std::size_t size, const std::atomic<bool>& is_interrupted) override {
-    const std::string_view body = current_.message.body;
     std::size_t done = 0;
     while (done < size && !is_interrupted) {
-      const std::size_t part = std::min(kCopied, size - done);
-      std::memcpy(to + done, body.data() + done, part);
-      done += part;
+      if (rest_.empty() && !next_piece(kLook)) continue;
+      const std::string_view part = take(size - done);
+      std::memcpy(to + done, part.data(), part.size());
+      done += part.size();
     }
-    current_.message = {};
     return size - done;
   }
 
-  void skip(std::size_t) override { current_.message = {}; }
+  void skip(std::size_t size) override {
+    while (size > 0) {
+      if (rest_.empty()) next_piece(-1);
+      size -= take(size).size();
+    }
+    rest_ = {};
+    current_ = {};
+  }
 
   void end() override {
     close();
@@ -151,12 +176,8 @@ class HpxConnection final : public Connection, public parcels::Receiver {
   }
 
   void receive(std::uint64_t number, Frame frame) override {
-    const bool is_whole = frame.head.text == frame.text.size() &&
-                          frame.head.header == frame.message.header.size() &&
-                          frame.head.body == frame.message.body.size();
     const std::lock_guard lock(mutex_);
     if (is_closed_) return;
-    if (!is_whole) return fail("it has sent a frame that is not complete");
     early_.emplace(number, std::move(frame));
     for (auto it = early_.begin(); it != early_.end() && it->first == n_arrived_; it = early_.erase(it)) {
       arrived_.push_back(std::move(it->second));
@@ -195,20 +216,48 @@ class HpxConnection final : public Connection, public parcels::Receiver {
     queued_->close();
   }
 
+  void send(std::uint64_t number, Frame frame) {
+    queued_->add(frame.size());
+    parcels::send(other_, theirs_, number, std::move(frame), queued_);
+  }
+
+  // Up to so many bytes of the piece that is being read.
+  std::string_view take(std::size_t size) {
+    const std::string_view part = rest_.substr(0, size);
+    rest_.remove_prefix(part.size());
+    return part;
+  }
+
+  // Waits for the next piece of a body, at most so many milliseconds, or for ever if negative.
+  bool next_piece(int limit) {
+    if (!wait(limit)) return false;
+    current_ = next_frame();
+    rest_ = current_.message.body;
+    if (current_.head.kind != Kind{} || rest_.empty()) throw Failure("it has not sent all of a body");
+    return true;
+  }
+
   Frame next_frame() {
+    wait(-1);
+    const std::lock_guard lock(mutex_);
+    Frame frame = std::move(arrived_.front());
+    arrived_.pop_front();
+    return frame;
+  }
+
+  // Waits for a frame, and returns whether there is one. Throws a Failure if there is none and none can come.
+  bool wait(int limit) {
     pollfd polled[] = {{socket_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-    for (;;) {
+    for (bool is_late = false;;) {
       {
         const std::lock_guard lock(mutex_);
-        if (!arrived_.empty()) {
-          Frame frame = std::move(arrived_.front());
-          arrived_.pop_front();
-          return frame;
-        }
+        is_waiting_ = false;
+        if (!arrived_.empty()) return true;
         if (is_closed_) throw Failure(why_.empty() ? "the other end has closed it" : why_);
+        if (is_late) return false;
         is_waiting_ = true;
       }
-      poll(polled, 2, -1);
+      is_late = poll(polled, 2, limit) == 0;
       eventfd_t ignored = 0;
       eventfd_read(wake_.get(), &ignored);
       if (polled[0].revents != 0) look_at_socket();
@@ -241,7 +290,8 @@ class HpxConnection final : public Connection, public parcels::Receiver {
   std::string why_;
 
   // Of the thread that reads.
-  Frame current_;
+  Frame current_;          // or a piece of its body
+  std::string_view rest_;  // of the piece
   bool is_text_read_ = false;
 };
 
