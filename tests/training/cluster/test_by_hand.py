@@ -17,6 +17,7 @@ import yaml
 
 from tests.conftest import ROOT, Tmflow
 from tests.support.cluster_tasks import LIMIT_S, OPTIONS, Begin, ended, tasks, wait_for
+from tests.support.transports import OURS, require_transport
 from tmflow.runfile import record
 from tmflow.training.cluster import checkpoint
 from tmflow.training.cluster.addresses import Addresses, on_this_machine
@@ -63,14 +64,15 @@ def test_three_commands_train_together_and_end(begin: Begin, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_tasks_call_each_other_by_the_transport_that_is_asked_for(begin: Begin, tmp_path: Path) -> None:
-    file, asked = tmp_path / "run.jsonl", ("--transport", "df")
+@pytest.mark.parametrize("transport", OURS)
+def test_tasks_call_each_other_by_the_transport_that_is_asked_for(begin: Begin, tmp_path: Path, transport: str) -> None:
+    file, asked = tmp_path / "run.jsonl", ("--transport", require_transport(transport))
     others = begin("ps", 0, *asked), begin("worker", 1, *asked)
     code, _, told = ended(begin("worker", 0, *asked, "--save-file", str(file)))
     assert code == 0, told
     assert [ended(process)[0] for process in others] == [0, 0]
     (run,) = record.read(file)
-    assert run.spec.transport == "df"
+    assert run.spec.transport == transport
 
 
 @pytest.mark.slow
