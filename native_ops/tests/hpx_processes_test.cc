@@ -97,6 +97,25 @@ TEST(HpxProcesses, ClustersStartAndStopAgainAndAgain) {
   EXPECT_LT(tcp::Clock::now() - began, kSoon);
 }
 
+// A process that is met for the first time, by many at the same time.
+TEST(HpxProcesses, ManyConnectAtTheSameTime) {
+  for (int round = 0; round < 10; ++round) {
+    ServerProcess server;
+    const std::string address = server.address();
+    std::vector<std::thread> callers;
+    for (int i = 0; i < 8; ++i) {
+      callers.emplace_back([&] {
+        const auto client = new_transport({"test", "secret"});
+        for (int call_number = 0; call_number < 3; ++call_number) {
+          const Answer answer = call(*client->connect(address), "100000", {10s});
+          EXPECT_EQ(answer.outcome.code, 0) << answer.outcome.text;
+        }
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+  }
+}
+
 // HPX would try for 100 s to reach the process, in a thread that other connections need: see envs/hpx.sh.
 TEST(HpxProcesses, CallsToAKilledProcessEndAndDoNotHoldUpOthers) {
   ServerProcess healthy;

@@ -51,8 +51,11 @@ TEST(Transport, BodiesOfAllSizesArrive) {
 TEST(Transport, AHeaderMayBeLong) {
   Task server(echo);
   const auto client = new_transport({"test", "secret"});
+  const auto peer = client->connect(at(server.port));
   const std::string request = pattern(5'000'001);
-  EXPECT_TRUE(call(*client->connect(at(server.port)), request).header == request);
+  for (int i = 0; i < 20; ++i) {  // in all more than may wait to be sent
+    EXPECT_TRUE(call(*peer, request).header == request);
+  }
 }
 
 TEST(Transport, ThreadsCallAtTheSameTimeAndAreAnsweredInAnyOrder) {

@@ -169,6 +169,7 @@ class Courier {
   // Called when the process has just been heard from. If it is another one than before, at the same port, or
   // HPX has failed to send to it, nothing that HPX has for it counts any more.
   void meet(const Key& process) {
+    const std::lock_guard only(meeting_);  // who meets it second does not send until all is forgotten
     Items dropped;
     {
       const std::lock_guard lock(mutex_);
@@ -213,6 +214,7 @@ class Courier {
     std::uint64_t number;
     Frame frame;
     std::shared_ptr<Sender> sender;
+    std::size_t bytes = frame.size();
   };
   using Items = std::vector<Item>;
 
@@ -224,7 +226,7 @@ class Courier {
       const std::lock_guard lock(mutex_);
       generation = generation_;
       for (std::size_t bytes = 0; !queue_.empty() && bytes < kMostTogether;) {
-        bytes += queue_.front().frame.size();
+        bytes += queue_.front().bytes;
         items->push_back(std::move(queue_.front()));
         queue_.pop_front();
       }
@@ -281,8 +283,8 @@ class Courier {
 
   static void finish(Items items) {
     for (Item& item : items) {
-      const std::size_t bytes = item.frame.size();
-      if (item.sender != nullptr) item.sender->sent(bytes);
+      item.frame = {};  // what it keeps may be freed before the sender hears of it
+      if (item.sender != nullptr) item.sender->sent(item.bytes);
     }
   }
 
@@ -294,6 +296,7 @@ class Courier {
   }
 
   const Endpoint to_;
+  std::mutex meeting_;  // taken before the other
   std::mutex mutex_;
   std::deque<Item> queue_;
   bool is_sending_ = false;
