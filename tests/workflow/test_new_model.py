@@ -48,7 +48,7 @@ def test_help_and_errors_name_it(tmflow: Tmflow, variables: dict[str, Any]) -> N
     )
     refused = tmflow("train", "--model", "toys", **variables)
     assert refused.returncode == 2
-    models = ", ".join([*MODELS, "toy"])
+    models = ", ".join(sorted([*MODELS, "toy"]))
     assert f"unknown model 'toys' (did you mean 'toy'?); valid: {models}." in refused.stderr
     unfit = tmflow("train", "--model", "toy", "--driver", "native", **variables)
     assert unfit.returncode == 2
