@@ -42,10 +42,12 @@ echo "tmflow hpx: building HPX $release (six minutes on 2 cores, once; log: $wor
 ninja=$PWD/.venv/bin/ninja
 # A process that has ended is given up after 0.1 s: HPX would try for 100 s, on a thread that other processes need, too.
 give_up='-DHPX_MAX_NETWORK_RETRIES=20 -DHPX_NETWORK_RETRIES_SLEEP=5'
+# HPX's libraries find each other wherever the checkout is moved to: with full paths a process would load two HPX, and crash.
+beside='$ORIGIN;$ORIGIN/..'
 # A unity build takes a fifth of the time. TensorFlow's allocator stays: two in one process would not share freed memory.
 {
   .venv/bin/cmake -G Ninja -S "$source" -B $work/tree -DCMAKE_MAKE_PROGRAM="$ninja" -DCMAKE_BUILD_TYPE=Release \
-    -DCMAKE_INSTALL_PREFIX="$PWD/$installed" -DCMAKE_INSTALL_RPATH='$ORIGIN' -DHPX_WITH_UNITY_BUILD=ON -DHPX_WITH_MALLOC=system \
+    -DCMAKE_INSTALL_PREFIX="$PWD/$installed" -DHPX_WITH_FULL_RPATH=OFF -DCMAKE_INSTALL_RPATH="$beside" -DHPX_WITH_UNITY_BUILD=ON -DHPX_WITH_MALLOC=system \
     -DCMAKE_CXX_FLAGS="$give_up" -DHPX_WITH_CXX_STANDARD=20 -DHPX_WITH_NETWORKING=ON -DHPX_WITH_PARCELPORT_TCP=ON -DHPX_WITH_FETCH_ASIO=OFF \
     -DHPX_WITH_MAX_CPU_COUNT=256 -DHPX_WITH_EXAMPLES=OFF -DHPX_WITH_TESTS=OFF -DHPX_WITH_TOOLS=OFF \
     -DHPX_WITH_DOCUMENTATION=OFF -DHPX_WITH_PKGCONFIG=OFF -DHPX_WITH_COMPILER_WARNINGS=OFF \

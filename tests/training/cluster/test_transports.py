@@ -32,13 +32,12 @@ PS, WORKER, OTHER_WORKER = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/
 
 @pytest.fixture(scope="module", params=OURS)
 def transport(request: pytest.FixtureRequest) -> str:
-    return require_transport(request.param)
+    return runtime.protocol(require_transport(request.param))
 
 
 @pytest.fixture(scope="module")
 def targets(transport: str) -> Iterator[list[str]]:
     """A server and two workers, as processes; this process has no server."""
-    runtime.protocol(transport)
     with servers(transport, on_this_machine(1, 2)) as processes:
         yield [process.target() for process in processes]
 
