@@ -65,7 +65,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkou
         (("--strategy", "tf_lok"), "strategy in tmflow train: 'tf_lok' (did you mean 'tf_lock'?); valid: adaptive, "),
         (
             ("--model", "mnist_depe"),
-            "model: unknown model 'mnist_depe' (did you mean 'mnist_deep'?); valid: mnist_deep, mnist_m",
+            "model: unknown model 'mnist_depe' (did you mean 'mnist_deep'?); valid: alexnet, googlenet, mnist_deep",
         ),
         (("--driver", "natve"), "driver is 'natve', but should be 'session', 'native' or 'cluster'"),
         (("--driver", "native", "--step-call", "run"), "step_call run belongs to driver session, not to native"),

@@ -6,9 +6,11 @@ import cpp
 import proof_table
 import pytest
 
+from tmflow.base.paths import project_root
+
 # The programs of all tests except those with a separate test here. CTest fails if one is missing.
-PROGRAMS = ("core_tests", "stress", "transport_tests")
-OTHERS = "^(explore|relaxed|tensorflow)$"
+PROGRAMS = ("core_tests", "stress", "transport_tests", "std_pool_tests")
+OTHERS = "^(explore|relaxed|tensorflow|hpx_.*)$"
 
 
 @pytest.mark.slow
@@ -30,6 +32,13 @@ def test_small_programs_are_explored_as_the_docs_say(builds: cpp.Builds) -> None
 @pytest.mark.timeout(600)
 def test_regions_over_tensorflow_variables(builds: cpp.Builds) -> None:
     cpp.run_tests(builds.built("here", "tensorflow_tests"), "--tests-regex", "^tensorflow$")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(not (project_root() / ".hpx").exists(), reason="HPX is not built (`make hpx`)")
+def test_calls_by_hpx(builds: cpp.Builds) -> None:
+    cpp.run_tests(builds.built("here", "hpx_transport_tests", "hpx_processes_tests"), "--tests-regex", "^hpx_")
 
 
 @pytest.mark.slow

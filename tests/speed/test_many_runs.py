@@ -11,7 +11,7 @@ from tmflow.store import engine, queries, schema
 from tmflow.store.engine import sqlite_url
 from tmflow.store.run_filter import RunFilter
 
-N = 1000
+N = 1500
 
 
 @pytest.mark.slow
