@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <latch>
 #include <mutex>
@@ -82,24 +83,41 @@ TEST(StdPool, TasksGiveTasks) {
   EXPECT_EQ(tree.runs.load(), (1 << 11) - 1);
 }
 
-// Each task waits for the next one, and there are more of them than threads.
-TEST(StdPool, AddsThreadsWhenAllWait) {
-  const int tasks = pool_threads() + 3;
+// Tasks that wait for each other, and more of them than threads.
+struct Meeting {
+  explicit Meeting(int of) : tasks(of), done(of) {}
+
+  Task task() {
+    return Task([this] {
+      std::unique_lock lock(mutex);
+      if (++here == tasks) all_here.notify_all();
+      all_here.wait(lock, [this] { return here == tasks; });
+      lock.unlock();
+      done.count_down();
+    });
+  }
+
+  const int tasks;
+  std::latch done;
   std::mutex mutex;
   std::condition_variable all_here;
   int here = 0;
-  std::latch done(tasks);
-  for (int i = 0; i < tasks; ++i) {
-    give(Task([&] {
-      std::unique_lock lock(mutex);
-      if (++here == tasks) all_here.notify_all();
-      all_here.wait(lock, [&] { return here == tasks; });
-      lock.unlock();
-      done.count_down();
-    }));
-  }
-  done.wait();
-  EXPECT_EQ(here, tasks);
+};
+
+TEST(StdPool, AddsThreadsWhenAllWait) {
+  Meeting meeting(pool_threads() + 3);
+  for (int i = 0; i < meeting.tasks; ++i) give(meeting.task());
+  meeting.done.wait();
+  EXPECT_EQ(meeting.here, meeting.tasks);
+}
+
+// All come at once while every thread sleeps, so none that waits is seen by whoever gives them.
+TEST(StdPool, AddsThreadsWhenAllThatSleepWillWait) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a thread spins for 50 us
+  Meeting meeting(pool_threads() + 3);
+  StdPool::spawn({}, std::vector<Task>(static_cast<std::size_t>(meeting.tasks), meeting.task()));
+  meeting.done.wait();
+  EXPECT_EQ(meeting.here, meeting.tasks);
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ class Pool {
       queue_.insert(queue_.end(), tasks.begin(), tasks.end());
       const int needed = static_cast<int>(std::min(queue_.size(), kMostThreads)) - (spins_ ? 1 : 0);
       wake = std::min(needed, sleeping_);
-      is_stuck = needed > 0 && sleeping_ == 0 && watcher_sleeps_;
+      // A thread that has been woken counts as sleeping until it runs, and takes one task.
+      is_stuck = needed > sleeping_ && watcher_sleeps_;
       if (is_stuck) watcher_sleeps_ = false;
     }
     // After the mutex is free: the thread that spins would have to sleep until then.
@@ -109,8 +110,6 @@ class Pool {
     pthread_setname_np(pthread_self(), "tmflow_watch");
     std::unique_lock lock(mutex_);
     for (;;) {
-      watcher_sleeps_ = true;
-      busy_.wait(lock, [this] { return !watcher_sleeps_; });
       while (!queue_.empty()) {
         const auto taken = taken_;
         const auto used = processor_time();
@@ -120,6 +119,8 @@ class Pool {
         const bool is_stuck = taken == taken_ && !queue_.empty() && processor_time() - used < kStuck / 10;
         if (is_stuck && threads_.size() < kMostThreads) add_thread();
       }
+      watcher_sleeps_ = true;
+      busy_.wait(lock, [this] { return !watcher_sleeps_; });
     }
   }
 
