@@ -27,9 +27,9 @@ HpxAddress start_hpx_network(const std::string& ip);
 
 // Where HPX runs the nodes of a graph. A task runs on the stack of the thread of the operating system that
 // HPX chose for it, so it cannot be suspended: a kernel that blocks holds its thread. With a stack for each
-// task, as HPX has by default, small tasks take longer (docs/speed/hpx.md), and kernels may need more than
-// HPX's small stack of 64 KB. $TMFLOW_HPX_STACK gives tasks a stack all the same: small, medium, large or
-// huge.
+// task, as HPX has by default, small tasks take longer (make speed-hpx measures it), and kernels may need
+// more than HPX's small stack of 64 KB. $TMFLOW_HPX_STACK gives tasks a stack all the same: small, medium,
+// large or huge.
 hpx::execution::parallel_executor task_executor();
 
 }  // namespace tmflow::runtime
