@@ -31,33 +31,47 @@ int serve() {
   return 0;
 }
 
-// This program again, as a server.
-class ServerProcess {
+// Calls the task at this address for far more bytes than a connection may queue, after a call that is not answered.
+int call_for_much(const char* address) {
+  const auto client = new_transport({"test", "secret"});
+  const auto peer = client->connect(address);
+  start(*peer, "hold");
+  std::vector<Pending> calls;
+  for (int i = 0; i < 30; ++i) calls.push_back(start(*peer, std::to_string(kLarge)));
+  for (Pending& one : calls) get(std::move(one.answer));
+  return 0;
+}
+
+// This program again, as a server or a caller.
+class Process {
  public:
-  ServerProcess() {
+  explicit Process(std::vector<std::string> words) {
     int input[2], output[2];
     if (pipe2(input, O_CLOEXEC) != 0 || pipe2(output, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
-    char program[] = "/proc/self/exe", argument[] = "serve";
-    char* const arguments[] = {program, argument, nullptr};
-    const int error = posix_spawn(&process_, program, &actions, nullptr, arguments, environ);
+    words.insert(words.begin(), "/proc/self/exe");
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    const int error = posix_spawn(&process_, arguments[0], &actions, nullptr, arguments.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     ::close(input[0]);
     ::close(output[1]);
     input_ = input[1];
     output_ = output[0];
-    if (error != 0) throw std::runtime_error("the server does not start");
+    if (error != 0) throw std::runtime_error("the process does not start");
   }
-  ServerProcess(const ServerProcess&) = delete;
-  ServerProcess& operator=(const ServerProcess&) = delete;
-  ~ServerProcess() {
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ~Process() {
     if (process_ != 0) end();
     ::close(output_);
   }
 
+  // Of a server.
   std::string address() {
     int port = 0;
     if (read(output_, &port, sizeof port) != sizeof port) throw std::runtime_error("the server has ended");
@@ -73,15 +87,20 @@ class ServerProcess {
   }
 
   void kill() { ::kill(process_, SIGKILL); }
+  void suspend() { ::kill(process_, SIGSTOP); }
 
  private:
   pid_t process_ = 0;
   int input_ = -1, output_ = -1;
 };
 
+struct ServerProcess : Process {
+  ServerProcess() : Process({"serve"}) {}
+};
+
 TEST(HpxProcesses, ClustersStartAndStopAgainAndAgain) {
   const auto began = tcp::Clock::now();
-  for (int cycle = 0; cycle < 20; ++cycle) {
+  for (int cycle = 0; cycle < 100; ++cycle) {
     ServerProcess servers[3];  // which start at the same time
     const auto client = new_transport({"test", "secret"});
     for (ServerProcess& server : servers) {
@@ -146,11 +165,42 @@ TEST(HpxProcesses, CallsToAKilledProcessEndAndDoNotHoldUpOthers) {
   }
 }
 
+// A caller that takes none of its answers, so that the thread that reads its calls waits for room, and then is
+// killed. HPX does not say that it cannot send them.
+TEST(HpxProcesses, ACallerThatIsKilledWithFullQueuesIsNoticed) {
+  std::promise<void> cancelled;
+  std::atomic<int> n_large = 0;
+  Held held;
+  const Task task([&](const std::shared_ptr<Served>& call) {
+    if (call->request() == "hold") {
+      call->on_cancel([&] { cancelled.set_value(); });
+      return held.add(call);
+    }
+    ++n_large;
+    const auto body = std::make_shared<const std::string>(kLarge, 'x');
+    call->answer({}, {call->request(), *body, body});
+  });
+  Process caller({"call", at(task.port)});
+  held.take(1);
+  while (n_large == 0) std::this_thread::sleep_for(1ms);
+  caller.suspend();
+  for (int before = -1; before != n_large;) {  // until no further call is read
+    before = n_large;
+    std::this_thread::sleep_for(200ms);
+  }
+  EXPECT_LT(n_large, 30);
+  caller.kill();
+  const auto killed = tcp::Clock::now();
+  get(cancelled.get_future());
+  EXPECT_LT(tcp::Clock::now() - killed, 2s);
+}
+
 }  // namespace
 }  // namespace tmflow::runtime
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "serve") return tmflow::runtime::serve();
+  if (argc == 3 && std::string(argv[1]) == "call") return tmflow::runtime::call_for_much(argv[2]);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

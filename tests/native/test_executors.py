@@ -12,6 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
+from tests.support.executors import require_executor
 from tmflow import runtime
 from tmflow.runtime.executors import SCHEDULERS
 
@@ -23,9 +24,7 @@ pytestmark = pytest.mark.timeout(120, func_only=True)  # not the build of the li
 
 @pytest.fixture(params=SCHEDULERS)
 def name(request: pytest.FixtureRequest) -> str:
-    if request.param not in runtime.built():
-        pytest.skip(f"it is built without {request.param}")
-    return str(request.param)
+    return require_executor(request.param)
 
 
 @pytest.fixture

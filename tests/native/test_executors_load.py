@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.executors import require_executor
 from tmflow import runtime
 from tmflow.base.errors import BadInput, Unsupported
 from tmflow.native import loader
@@ -63,8 +64,7 @@ with tf.compat.v1.Session(config=runtime.session_config(sys.argv[1])) as session
 
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_denormal_numbers_are_zero_as_under_tensorflow_s_executor(name: str) -> None:
-    if name not in runtime.built():
-        pytest.skip(f"it is built without {name}")
+    require_executor(name)
     done = subprocess.run([sys.executable, "-c", DENORMAL, name], capture_output=True, text=True, check=True)
     assert done.stdout == f"{[0.0] * 4}\n"
 

@@ -29,12 +29,12 @@ from tmflow.runner import machine_load
 ROUNDS = 7
 LINE = 120
 OURS = "ours"
-SPINNING = "hpx.max_idle_loop_count!=1000;hpx.max_idle_backoff_time!=1000"  # the defaults of HPX
+DEFAULTS = "hpx.max_idle_loop_count!=1000;hpx.max_idle_backoff_time!=1000"
 
 # What a process has in its environment.
 SETTINGS: dict[str, dict[str, str]] = {
     OURS: {},
-    "idle threads spin, as by HPX's default": {"TMFLOW_HPX_SETTINGS": SPINNING},
+    "HPX's default: idle threads sleep for up to 1 s": {"TMFLOW_HPX_SETTINGS": DEFAULTS},
     "a stack of 64 KB for each task": {"TMFLOW_HPX_STACK": "small"},
     "a stack of 2 MB for each task": {"TMFLOW_HPX_STACK": "huge"},
 }

@@ -27,8 +27,8 @@ std::string from_environment(const char* name) {
 }
 
 // What HPX must not do in a process that belongs to somebody else: read its command line, handle its signals,
-// bind its threads to processors that TensorFlow's threads use, or spin while it has nothing to do. Idle
-// threads that spin make TensorFlow's threads twice as slow on two processors.
+// or bind its threads to processors that TensorFlow's threads use. An idle thread looks for work every
+// millisecond: by HPX's default it may sleep for up to a second, and then wakes less often.
 std::vector<std::string> settings(const std::optional<HpxAddress>& network) {
   std::vector<std::string> settings = {"hpx.os_threads!=" + std::to_string(pool_threads()),
                                        "hpx.commandline.allow_unknown!=1",

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -30,7 +31,7 @@ namespace {
 // and HPX uses the same memory for them again.
 constexpr std::size_t kPiece = 1 << 20;
 
-constexpr int kLook = 50;  // ms until a body that does not arrive is looked at again
+constexpr int kLook = 50;  // ms until whoever waits for the other end looks whether it is still there
 
 // How many bytes of a connection are not sent yet.
 class Queued final : public parcels::Sender {
@@ -52,9 +53,11 @@ class Queued final : public parcels::Sender {
     room_.notify_one();
   }
 
-  void wait_for_room() {
+  // Waits at most so many milliseconds; returns whether there is room, or need not be any more.
+  bool wait_for_room(int limit) {
     std::unique_lock lock(mutex_);
-    room_.wait(lock, [this] { return is_closed_ || bytes_ < kMostQueued; });
+    return room_.wait_for(lock, std::chrono::milliseconds(limit),
+                          [this] { return is_closed_ || bytes_ < kMostQueued; });
   }
 
  private:
@@ -125,7 +128,10 @@ class HpxConnection final : public Connection, public parcels::Receiver {
     fail("");
   }
 
-  void wait_for_room() override { queued_->wait_for_room(); }
+  // HPX does not say that it cannot send to a process that has ended, but the socket does.
+  void wait_for_room() override {
+    while (!queued_->wait_for_room(kLook)) look_at_socket();
+  }
 
   Head read_head() override {
     current_ = next_frame();

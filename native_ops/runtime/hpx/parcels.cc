@@ -153,6 +153,7 @@ class Courier {
 
   void send(const Key& key, std::uint64_t number, Frame frame, const std::shared_ptr<Sender>& sender) {
     Items lost;
+    std::uint64_t generation = 0;
     {
       const std::lock_guard lock(mutex_);
       if (is_lost_) {
@@ -160,28 +161,23 @@ class Courier {
       } else {
         queue_.push_back({key, number, std::move(frame), sender});
         if (std::exchange(is_sending_, true)) return;
+        generation = generation_;
       }
     }
     if (!lost.empty()) return finish(std::move(lost));
-    send_next();
+    send_next(generation);
   }
 
   // Called when the process has just been heard from. If it is another one than before, at the same port, or
-  // HPX has failed to send to it, nothing that HPX has for it counts any more.
-  void meet(const Key& process) {
+  // HPX has failed to send to it, nothing that HPX has for it counts any more. From now on the receiver with this
+  // key hears of losses: of each, because a loss is reported under the same mutex.
+  void meet(const Key& key, const Key& process) {
     const std::lock_guard only(meeting_);  // who meets it second does not send until all is forgotten
-    Items dropped;
-    {
-      const std::lock_guard lock(mutex_);
-      if (process == process_ && !is_lost_) return;
-      process_ = process;
-      is_lost_ = is_sending_ = false;
-      ++generation_;
-      dropped = take_queue();
+    if (is_new(process)) {
+      forget_connections(locality());
+      tell("another process has its port");
     }
-    finish(std::move(dropped));
-    forget_connections(locality());
-    tell("another process has its port");
+    Receivers::of_process().watch(key, to_);
   }
 
   void drop(const Key& key) {
@@ -197,18 +193,38 @@ class Courier {
     finish(std::move(dropped));
   }
 
-  // Drops all frames from now on: the process has ended, and HPX would try to reach it again and again.
-  void lose() {
+ private:
+  // Whether the process is another one than before, or one to which HPX has failed to send. Then everything that is
+  // queued is dropped, and the next generation begins.
+  bool is_new(const Key& process) {
     Items dropped;
     {
       const std::lock_guard lock(mutex_);
+      if (process == process_ && !is_lost_) return false;
+      process_ = process;
+      is_lost_ = is_sending_ = false;
+      ++generation_;
+      dropped = take_queue();
+    }
+    finish(std::move(dropped));
+    return true;
+  }
+
+  // HPX has failed to send. Drops all frames from now on: the process has ended, and HPX would try to reach it again
+  // and again.
+  void lose(std::uint64_t generation, const std::string& why) {
+    const std::lock_guard only(meeting_);
+    Items dropped;
+    {
+      const std::lock_guard lock(mutex_);
+      if (generation != generation_) return;
       is_lost_ = true;
       dropped = take_queue();
     }
     finish(std::move(dropped));
+    tell(why);
   }
 
- private:
   struct Item {
     Key key;
     std::uint64_t number;
@@ -218,13 +234,12 @@ class Courier {
   };
   using Items = std::vector<Item>;
 
-  // Only whoever has set `is_sending_`, or sees that its parcel is sent, calls it.
-  void send_next() {
+  // Only whoever has set `is_sending_` in this generation, or sees that its parcel is sent, calls it.
+  void send_next(std::uint64_t generation) {
     const auto items = std::make_shared<Items>();
-    std::uint64_t generation = 0;
     {
       const std::lock_guard lock(mutex_);
-      generation = generation_;
+      if (generation != generation_) return;  // another thread sends, or will
       for (std::size_t bytes = 0; !queue_.empty() && bytes < kMostTogether;) {
         bytes += queue_.front().bytes;
         items->push_back(std::move(queue_.front()));
@@ -247,15 +262,8 @@ class Courier {
     put(std::move(packets),
         [this, items, generation](const std::error_code& error, const hpx::parcelset::parcel&) {
           finish(std::exchange(*items, {}));  // HPX keeps this function longer
-          {
-            const std::lock_guard lock(mutex_);
-            if (generation != generation_) return;
-          }
-          if (error) {
-            lose();
-            tell(error.message());
-          }
-          send_next();
+          if (error) lose(generation, error.message());
+          send_next(generation);
         });
   }
 
@@ -347,8 +355,7 @@ Key process() {
 }
 
 void watch(const Key& key, const Endpoint& other, const Key& process) {
-  courier(other).meet(process);
-  Receivers::of_process().watch(key, other);
+  courier(other).meet(key, process);
 }
 
 void drop(const Endpoint& to, const Key& key) { courier(to).drop(key); }

@@ -19,7 +19,7 @@ from tmflow.base.text import listed, several
 from tmflow.claims import verdict
 from tmflow.claims.measures import Factors
 from tmflow.claims.schema import Claim, Claims, Hardware, load_claims
-from tmflow.claims.selection import Candidates, usable
+from tmflow.claims.selection import DECIDING, Candidates, usable
 from tmflow.claims.tables import Tables, load
 from tmflow.claims.verdict import UNTESTED, Finding, Verdict
 from tmflow.platform.facts import display_name, is_local, platform_facts, platform_sha256
@@ -208,8 +208,9 @@ def _missing_runs_reason(claim: Claim, kind: Evidence, tables: Mapping[str, Tabl
         return f"There is no {kind} run of {listed(missing)}{where}."
     together = pd.concat(list(runs.values()))
     together = together[together["evidence"] == kind]
-    for column, required, description in (("scale", "full", "quick"), ("dataset", "mnist", "of other data than MNIST")):
-        if not (together[column] == required).any():
+    of_other_data = "of other data than MNIST or synthetic images"
+    for column, allowed, description in (("scale", ("full",), "quick"), ("dataset", DECIDING, of_other_data)):
+        if not together[column].isin(allowed).any():
             return (
                 f"There are only runs that are {description}, which decide nothing: experiments {listed(list(runs))}."
             )

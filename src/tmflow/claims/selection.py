@@ -25,6 +25,9 @@ from tmflow.platform.profiles import load_profile, profile_names
 CAPABILITY: dict[str, str] = {"rtm": "rtm", "power": "htm"}
 
 
+# The datasets whose runs decide claims. The others are for tests and for a first try.
+DECIDING = ("mnist", "synthetic")
+
 # The columns that a verdict keeps of the runs that it is based on.
 RUN_COLUMNS = [
     "uid", "experiment", *ROUND, "definition_sha256", "software", "status", "reason", "threads", "disturbed", "resumed",
@@ -114,8 +117,8 @@ class Candidates:
 
 
 def usable(runs: pd.DataFrame, evidence: str, hardware: Hardware, scale: str = "full") -> pd.DataFrame:
-    """The runs, with any status, that may decide: MNIST, this evidence, hardware and scale."""
-    chosen = (runs["evidence"] == evidence) & (runs["scale"] == scale) & (runs["dataset"] == "mnist")
+    """The runs, with any status, that may decide: data that decide, this evidence, hardware and scale."""
+    chosen = (runs["evidence"] == evidence) & (runs["scale"] == scale) & runs["dataset"].isin(DECIDING)
     if hardware != "any":
         capability = _emulated_capability(runs) if evidence == "emulated" else runs["tm_capability"]
         chosen &= capability == CAPABILITY[hardware]

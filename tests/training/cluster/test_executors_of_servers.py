@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support.executors import require_executor
 from tests.support.transports import OURS, require_transport
 from tests.training.test_cluster import run, updates
 from tmflow import runtime
@@ -34,9 +35,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(params=runtime.names()[1:])
 def name(request: pytest.FixtureRequest) -> str:
-    if request.param not in runtime.built():
-        pytest.skip(f"the executor {request.param} is not built: {runtime.executors.OPTIONAL[request.param]}")
-    return str(request.param)
+    return require_executor(request.param)
 
 
 def losses_and_weights(target: str, executor: str) -> tuple[Any, Any]:

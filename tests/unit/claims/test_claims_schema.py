@@ -175,6 +175,7 @@ def test_a_claim_says_how_many_workers_were_measured_if_its_source_does() -> Non
         "executors-same-accuracy",
         "executors-same-speed",
         "hpx-executor-as-fast",
+        "hpx-executor-convnets",
         "hpx-transport-as-fast",
         "transport-same-accuracy",
         "transport-faster-small-tensors",
