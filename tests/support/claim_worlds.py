@@ -100,6 +100,8 @@ def _spec(check: Check, configuration: Mapping[str, Any], kind: str, hardware: s
         study["measures"] = "full"
     if factors.get("model") == "mnist_deep":
         study["dropout_keep"] = 0.5
+    if "passes" in factors:  # a convolutional network
+        study |= {"dataset": "synthetic", "image_size": 72}
     own = parameters_of(factors["strategy"])
     if factors["strategy"] == "htm":
         emulated = {"provider": "emulated", "profile": PROFILES[hardware]}
