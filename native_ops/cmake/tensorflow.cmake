@@ -59,7 +59,7 @@ endfunction()
 
 # Default visibility, because TensorFlow's inline statics must be one object in all libraries.
 add_library(tmflow_ops MODULE src/tensorflow/apply_ops.cc src/tensorflow/apply_dense_ops.cc
-                              src/tensorflow/read_ops.cc src/tensorflow/tracker_ops.cc)
+                              src/tensorflow/apply_rows_ops.cc src/tensorflow/read_ops.cc src/tensorflow/tracker_ops.cc)
 if(TMFLOW_SANITIZE STREQUAL "thread")
   target_sources(tmflow_ops PRIVATE tests/relaxed_kernels.cc)  # the file explains why
   # In one translation unit with the ops, its kernels would be specialised after their first use.

@@ -1,6 +1,7 @@
 # The native driver: the arithmetic of its models once for each vector width (src/train/dense_math.cc selects one at run time),
 # and the rest once.
-target_sources(tmflow_core PRIVATE src/train/dense_math.cc src/train/models.cc src/train/pinning.cc src/train/trial.cc)
+target_sources(tmflow_core PRIVATE src/train/dense_math.cc src/train/models.cc src/train/pinning.cc src/train/training_set.cc
+                                   src/train/trial.cc)
 
 function(tmflow_add_dense_math build vector_bytes)
   add_library(dense_math_${build} OBJECT src/train/dense_math_build.cc)

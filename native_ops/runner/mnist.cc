@@ -57,6 +57,26 @@ void scale(const std::string& images, std::size_t image, std::size_t matrix, flo
   }
 }
 
+// The place in MNIST's training files of the image that has this place in the training set.
+std::size_t image_at(std::int64_t place) { return Mnist::kValidation + static_cast<std::size_t>(place); }
+
+std::vector<float> training_images(const Mnist& mnist, std::size_t matrix,
+                                   const std::vector<std::int64_t>& order) {
+  std::vector<float> images(order.size() * matrix);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    scale(mnist.train_images, image_at(order[i]), matrix, &images[i * matrix]);
+  }
+  return images;
+}
+
+std::vector<float> training_labels(const Mnist& mnist, const std::vector<std::int64_t>& order) {
+  std::vector<float> labels(order.size() * Mnist::kClasses);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    labels[i * Mnist::kClasses + static_cast<std::size_t>(mnist.train_labels[image_at(order[i])])] = 1;
+  }
+  return labels;
+}
+
 }  // namespace
 
 fs::path find_mnist(const Json& files, const std::optional<std::string>& given) {
@@ -89,16 +109,14 @@ Mnist load_mnist(const fs::path& folder, const Json& files) {
 }
 
 TrialData::TrialData(const Mnist& mnist, std::size_t matrix, std::uint32_t seed)
-    : train_images(Mnist::kTrain * matrix),
-      train_labels(Mnist::kTrain * Mnist::kClasses),
+    : TrialData(mnist, matrix, NumpyRandom(seed, 0).permutation(Mnist::kTrain)) {}
+
+TrialData::TrialData(const Mnist& mnist, std::size_t matrix, const std::vector<std::int64_t>& order)
+    : train_images(training_images(mnist, matrix, order)),
+      train_labels(training_labels(mnist, order)),
+      training(train_images, train_labels, matrix, Mnist::kClasses),
       test_images(Mnist::kTest * matrix),
       test_digits(mnist.test_labels.begin(), mnist.test_labels.end()) {
-  const std::vector<std::int64_t> order = NumpyRandom(seed, 0).permutation(Mnist::kTrain);
-  for (std::size_t i = 0; i < Mnist::kTrain; ++i) {
-    const std::size_t image = Mnist::kValidation + static_cast<std::size_t>(order[i]);
-    scale(mnist.train_images, image, matrix, &train_images[i * matrix]);
-    train_labels[i * Mnist::kClasses + static_cast<std::size_t>(mnist.train_labels[image])] = 1;
-  }
   for (std::size_t i = 0; i < Mnist::kTest; ++i) {
     scale(mnist.test_images, i, matrix, &test_images[i * matrix]);
   }

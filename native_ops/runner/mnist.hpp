@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tmflow/format/json.hpp"
+#include "tmflow/train/training_set.hpp"
 
 namespace tmflow::runner {
 
@@ -32,10 +33,16 @@ Mnist load_mnist(const std::filesystem::path& folder, const Json& files);
 // image, scaled to 0 to 1.
 struct TrialData {
   TrialData(const Mnist& mnist, std::size_t matrix, std::uint32_t seed);
+  TrialData(const TrialData&) = delete;  // `training` refers to the vectors
 
-  std::vector<float> train_images, train_labels;  // [55000, matrix], one-hot [55000, 10]
-  std::vector<float> test_images;                 // [10000, matrix]
+  const std::vector<float> train_images, train_labels;  // [55000, matrix], one-hot [55000, 10]
+  const train::TrainingSet training;                    // over both
+  std::vector<float> test_images;                       // [10000, matrix]
   std::vector<int> test_digits;
+
+ private:
+  // `order`: the places in the training set, in the order of the trial.
+  TrialData(const Mnist& mnist, std::size_t matrix, const std::vector<std::int64_t>& order);
 };
 
 // The first image of each of the trial's `steps` batches in the permuted set, as in

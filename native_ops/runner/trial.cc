@@ -68,9 +68,7 @@ void train_through(train::Trial& trial, const Point& point, const TrialData& dat
   const std::vector<std::size_t> bounds = pauses(point);
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
     const auto steps = starts.subspan(bounds[i], bounds[i + 1] - bounds[i]);
-    loop_s +=
-        trial.run({.images = data.train_images, .labels = data.train_labels, .starts = steps, .batch = batch},
-                  rate, {});
+    loop_s += trial.run({.set = data.training, .starts = steps, .batch = batch}, rate, {});
     const auto began = Clock::now();
     reached = accuracy(trial, data, test_images, sigmoid);
     evaluation_s += seconds_since(began);

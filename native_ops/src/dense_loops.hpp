@@ -10,6 +10,7 @@
 // - v - 0 is v and v - (-0) is v, with three exceptions: -0 - (-0) is 0, and here stays -0; a signalling NaN
 //   would become quiet, and here stays signalling; a denormal would become 0 in a thread that treats
 //   denormals as zero, as TensorFlow's do, and here stays unchanged.
+// - If the caller lists the inputs that are not zero, the others are not even looked at.
 // - A denormal input counts as zero exactly in the threads whose products with it are zero.
 //
 // Every other element equals that of the two-step update, to the bit with one example; with more, the
@@ -80,11 +81,69 @@ void in_pieces(T* weights, const Factors<T>& factors, std::size_t row, std::size
   }
 }
 
+// `n` weights of one row, with one example; n is at least kWidth and less than 2 * kWidth. Two pieces overlap
+// if n is not kWidth: both are loaded before either is stored, so each weight changes once.
+template <std::size_t kWidth, class T>
+void in_two_pieces(T* weights, T input, const T* output, T alpha, std::size_t n) noexcept {
+  const std::size_t second = n - kWidth;
+  T low[kWidth], high[kWidth];
+  for (std::size_t c = 0; c < kWidth; ++c) low[c] = weights[c] - alpha * (input * output[c]);
+  for (std::size_t c = 0; c < kWidth; ++c)
+    high[c] = weights[second + c] - alpha * (input * output[second + c]);
+  for (std::size_t c = 0; c < kWidth; ++c) weights[c] = low[c];
+  for (std::size_t c = 0; c < kWidth; ++c) weights[second + c] = high[c];
+}
+
+// `n` weights of one row, at least one, with one example.
+template <std::size_t kWidth, class T>
+void one_row(T* weights, T input, const T* output, T alpha, std::size_t n) noexcept {
+  if (n >= 2 * kWidth) {
+    by_one_example(weights, input, output, alpha, n);
+  } else if (n >= kWidth) {
+    in_two_pieces<kWidth>(weights, input, output, alpha, n);
+  } else if constexpr (kWidth > 1) {
+    one_row<kWidth / 2>(weights, input, output, alpha, n);
+  }
+}
+
+// The first of the listed inputs whose row is `row` or a later one.
+template <class T>
+const NonZero<T>* first_from(const NonZero<T>* begin, std::size_t n, std::size_t row) noexcept {
+  while (n > 0) {
+    const std::size_t half = n / 2;
+    if (begin[half].row < row) {
+      begin += half + 1;
+      n -= half + 1;
+    } else {
+      n = half;
+    }
+  }
+  return begin;
+}
+
+// The elements [first, first + count) with one example, whose inputs other than zero are listed.
+template <class T>
+void listed(T* variable, const DenseGradient<T>& gradient, T alpha, std::size_t first,
+            std::size_t count) noexcept {
+  const std::size_t columns = gradient.output.size(), end = first + count;
+  const T* const output = gradient.output.data();
+  const NonZero<T>* const list = gradient.nonzero->data();
+  const NonZero<T>* const last = list + gradient.nonzero->size();
+  for (const NonZero<T>* at = first_from(list, gradient.nonzero->size(), first / columns); at != last; ++at) {
+    const std::size_t row = at->row * columns;
+    if (row >= end) return;
+    const std::size_t from = row < first ? first - row : 0;
+    const std::size_t to = row + columns > end ? end - row : columns;
+    one_row<128 / sizeof(T)>(variable + row + from, at->value, output + from, alpha, to - from);
+  }
+}
+
 // The elements [first, first + count), row by row; the first and the last may be parts of rows.
 template <class T>
 void dense(T* variable, const DenseGradient<T>& gradient, T alpha, std::size_t first,
            std::size_t count) noexcept {
   if (count == 0) return;
+  if (gradient.nonzero && gradient.output_is_finite) return listed(variable, gradient, alpha, first, count);
   constexpr std::size_t kWidest = 256 / sizeof(T);
   const Factors<T> factors{gradient.input.data(), gradient.output.data(), gradient.examples, gradient.rows(),
                            gradient.columns()};

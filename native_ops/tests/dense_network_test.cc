@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -13,10 +14,12 @@ namespace {
 
 using Values = std::vector<std::vector<double>>;
 
+enum class Pixels { all, few };  // of which each second one, and the whole first image, is zero
+
 // A model in double precision over random numbers.
 class Checked {
  public:
-  Checked(std::string_view name, const ModelFactors& factors, std::size_t examples)
+  Checked(std::string_view name, const ModelFactors& factors, std::size_t examples, Pixels pixels)
       : model_(make_model<double>(name, factors)),
         placement_(model_->variables(), Layout::separate),
         gradients_(placement_, false),
@@ -28,14 +31,20 @@ class Checked {
       values.emplace_back(shape.size());
       for (double& value : values.back()) value = normal_(random_);
     }
-    for (double& pixel : images_) pixel = normal_(random_);
+    for (std::size_t i = 0; i < images_.size(); ++i) {
+      const bool is_zero = pixels == Pixels::few && (i % 2 == 0 || (examples > 1 && i < model_->pixels()));
+      images_[i] = is_zero ? 0 : normal_(random_);
+    }
+    if (pixels == Pixels::few) sparse_ = std::make_unique<SparseMatrix<double>>(images_, model_->pixels());
     for (std::size_t e = 0; e < examples; ++e) labels_[e * model_->classes() + e % model_->classes()] = 1;
   }
 
   double loss() {
     std::vector<const double*> read;
     for (const auto& value : values) read.push_back(value.data());
-    return pass_->step(read, images_, labels_, examples_, gradients_);
+    const Batch<double> batch{
+        .images = images_, .labels = labels_, .examples = examples_, .sparse = sparse_.get()};
+    return pass_->step(read, batch, gradients_);
   }
 
   // A gradient of the previous step.
@@ -52,6 +61,7 @@ class Checked {
   const std::unique_ptr<Pass<double>> pass_;
   const std::size_t examples_;
   std::vector<double> images_, labels_;
+  std::unique_ptr<const SparseMatrix<double>> sparse_;
 };
 
 void expect_true_gradients(Checked checked) {
@@ -77,9 +87,12 @@ void expect_true_gradients(Checked checked) {
 
 TEST(DenseNetwork, GradientsAreThoseOfTheLoss) {
   for (const std::size_t examples : {1, 2, 5, 8}) {
-    expect_true_gradients({"mnist_softmax", {.matrix = 21}, examples});
-    for (const std::string_view activation : {"relu", "sigmoid"}) {
-      expect_true_gradients({"mnist_mlp", {.matrix = 9, .hidden = 19, .activation = activation}, examples});
+    for (const Pixels pixels : {Pixels::all, Pixels::few}) {
+      expect_true_gradients({"mnist_softmax", {.matrix = 21}, examples, pixels});
+      for (const std::string_view activation : {"relu", "sigmoid"}) {
+        expect_true_gradients(
+            {"mnist_mlp", {.matrix = 9, .hidden = 19, .activation = activation}, examples, pixels});
+      }
     }
   }
 }

@@ -117,6 +117,31 @@ TYPED_TEST(Dense, AnyRangeOfAnyLayerIsTheTwoStepUpdateToTheBit) {
   }
 }
 
+// Also where the output is not finite, and for the rows in between.
+TYPED_TEST(Dense, ListedInputsGiveTheSameBits) {
+  constexpr std::size_t kColumns[] = {1, 2, 3, 7, 10, 16, 31, 64, 65, 100, 128, 257};
+  for (int trial = 0; trial < 3000; ++trial) {
+    this->make(1, 1 + this->below(20), kColumns[this->below(std::size(kColumns))]);
+    if (trial % 10 == 0) this->output_[this->below(this->output_.size())] = -INFINITY;
+    if (trial % 10 == 1) this->input_.assign(this->input_.size(), 0);
+    const std::size_t size = this->weights_.size(), first = this->below(size);
+    const std::size_t count = trial % 3 == 0 ? size - first : this->below(size - first + 1);
+    std::vector<NonZero<TypeParam>> nonzero;
+    for (std::size_t row = 0; row < this->rows_; ++row) {
+      if (this->input_[row] != 0) nonzero.push_back({static_cast<std::uint32_t>(row), this->input_[row]});
+    }
+    DenseGradient<TypeParam> factors = this->gradient();
+    factors.nonzero = nonzero;
+    for (const char* const optimisation : {"O0", "O3"}) {
+      std::vector<TypeParam> updated = this->weights_;
+      find_dense_kernel<TypeParam>(optimisation)(updated.data(), factors, this->kAlpha, first, count);
+      clear_upper_halves();
+      this->expect_same(updated, this->fused(first, count));
+    }
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
 TYPED_TEST(Dense, TheLayersOfTheModels) {
   constexpr std::size_t kLayers[][3] = {{1, 3136, 1024}, {1, 1024, 10}, {100, 784, 10}, {10, 784, 128}};
   for (const auto& [examples, rows, columns] : kLayers) {

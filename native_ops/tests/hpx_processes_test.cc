@@ -181,7 +181,7 @@ TEST(HpxProcesses, ACallerThatIsKilledWithFullQueuesIsNoticed) {
     call->answer({}, {call->request(), *body, body});
   });
   Process caller({"call", at(task.port)});
-  held.take(1);
+  const auto unanswered = held.take(1);
   while (n_large == 0) std::this_thread::sleep_for(1ms);
   caller.suspend();
   for (int before = -1; before != n_large;) {  // until no further call is read

@@ -97,7 +97,7 @@ def test_every_loss_is_that_of_numpy(trial_data: TrialData, model: dict[str, Any
     trial.set_variables(load_network(spec.model).initial_values(spec, SEED))
     starts = batch_starts(SEED, len(trial_data.train_images), batch, 100)
     losses = np.empty(100)
-    trial.run(trial_data.train_images, trial_data.train_labels, starts, batch, spec.learning_rate, losses)
+    trial.run(trial_data.native_set, starts, batch, spec.learning_rate, losses)
     np.testing.assert_allclose(losses, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -110,7 +110,7 @@ def test_widths_that_fill_no_vector(trial_data: TrialData, mnist: datasets.Datas
     trial.set_variables(load_network(spec.model).initial_values(spec, SEED))
     starts = batch_starts(SEED, len(trial_data.train_images), 7, 100)
     losses = np.empty(100)
-    trial.run(trial_data.train_images, trial_data.train_labels, starts, 7, spec.learning_rate, losses)
+    trial.run(trial_data.native_set, starts, 7, spec.learning_rate, losses)
     np.testing.assert_allclose(losses, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -305,10 +305,26 @@ def test_bad_trials_are_refused(wrong: dict[str, Any], sentence: str) -> None:
         loader.core().NativeTrial(**good | wrong)
 
 
+NOT_MATRICES: list[tuple[dict[str, Any], str]] = [
+    ({"images": IMAGES.astype(float)}, "images must be a C-contiguous NumPy array of float32 with two dimensions"),
+    ({"images": IMAGES.ravel()}, "images must be a C-contiguous NumPy array of float32 with two dimensions"),
+    ({"labels": LABELS[:, ::2]}, "labels must be a C-contiguous NumPy array of float32 with two dimensions"),
+    ({"labels": LABELS[:19]}, r"images must be \[n, pixels\] and labels \[n, classes\] with the same n, at least 1"),
+    ({"images": IMAGES[:0], "labels": LABELS[:0]}, "with the same n, at least 1"),
+    ({"images": IMAGES[:, :0].copy()}, "with the same n, at least 1"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), NOT_MATRICES)
+def test_bad_training_sets_are_refused(wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        loader.core().TrainingSet(**{"images": IMAGES, "labels": LABELS} | wrong)
+
+
+SET = {"images": IMAGES, "labels": LABELS}
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"images": IMAGES.astype(float)}, "images must be a C-contiguous NumPy array of float32"),
-    ({"images": IMAGES[:, :100].copy()}, r"images and labels must be \[n, 784\] and \[n, 10\]"),
-    ({"labels": LABELS[:19]}, r"images and labels must be \[n, 784\] and \[n, 10\]"),
+    ({"data": SET | {"images": IMAGES[:, :100].copy()}}, r"images and labels must be \[n, 784\] and \[n, 10\]"),
+    ({"data": SET | {"labels": LABELS[:, :9].copy()}}, r"images and labels must be \[n, 784\] and \[n, 10\]"),
     ({"starts": np.array([11])}, "a batch begins at image 11, but should begin at 0 to 10"),
     ({"starts": np.array([0, -1])}, "a batch begins at image -1, but should begin at 0 to 10"),
     ({"batch": 0}, "batch is 0, but should be from 1 to 20"),
@@ -319,14 +335,12 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("wrong", "sentence"), BAD)
-def test_bad_data_is_refused_and_nothing_is_done(wrong: dict[str, Any], sentence: str) -> None:
+def test_bad_steps_are_refused_and_nothing_is_done(wrong: dict[str, Any], sentence: str) -> None:
     trial = native_trial.make_trial(make_spec(), strategy_of(make_spec()))
     before = trial.variables()
-    good: dict[str, Any] = {
-        "images": IMAGES, "labels": LABELS, "starts": STARTS, "batch": 10, "learning_rate": 1.0, "losses": None
-    }  # fmt: skip
+    given: dict[str, Any] = {"data": SET, "starts": STARTS, "batch": 10, "learning_rate": 1.0, "losses": None} | wrong
     with pytest.raises(ValueError, match=sentence):
-        trial.run(**good | wrong)
+        trial.run(**given | {"data": loader.core().TrainingSet(**given["data"])})
     with pytest.raises(ValueError, match="W of 7840, b of 10 elements"):
         trial.set_variables([np.ones(7840, np.float32)])
     for value, old in zip(trial.variables(), before, strict=True):
@@ -377,7 +391,7 @@ def test_no_step_waits_for_denormal_numbers(trial_data: TrialData) -> None:
     trial = loader.core().NativeTrial("mnist_softmax", 784, None, None, "lock", [], 1)
     trial.set_variables(load_network(sure.model).initial_values(sure, SEED))
     starts = batch_starts(SEED, len(trial_data.train_images), 1, sure.iterations)
-    trial.run(trial_data.train_images, trial_data.train_labels, starts, 1, sure.learning_rate)
+    trial.run(trial_data.native_set, starts, 1, sure.learning_rate)
     for values in trial.variables():
         assert not ((values != 0) & (np.abs(values) < smallest)).any()
 
@@ -387,11 +401,11 @@ def test_who_waits_for_a_run_stops_no_other_thread(trial_data: TrialData) -> Non
     spec = make_spec()
     trial = native_trial.make_trial(spec, strategy_of(spec))
     trial.set_variables([value.ravel() for value in load_network(spec.model).initial_values(spec, SEED)])
-    images, labels = trial_data.train_images[:1], trial_data.train_labels[:1]
+    one_image = loader.core().TrainingSet(trial_data.train_images[:1], trial_data.train_labels[:1])
     began = last = time.monotonic()
     longest = 0.0
     with ThreadPoolExecutor(2) as pool:
-        running = pool.submit(trial.run, images, labels, np.zeros(400_000, np.int64), 1, 0.1)
+        running = pool.submit(trial.run, one_image, np.zeros(1_500_000, np.int64), 1, 0.1)
         asked = pool.submit(trial.counters)
         while not running.done():
             now = time.monotonic()

@@ -31,6 +31,8 @@ class Variable {
     if (update.dense != nullptr) {
       check(update.dense->input, "input");
       check(update.dense->output, "output_gradient");
+    } else if (update.rows != nullptr) {
+      check(update.rows->values, "values");
     } else {
       check(update.delta, "delta");
     }

@@ -15,6 +15,7 @@
 #include "bench.hpp"
 #include "counters.hpp"
 #include "probe.hpp"
+#include "tmflow/core/gathered_rows.hpp"
 #include "tmflow/core/registry.hpp"
 #include "tmflow/itm/transaction.hpp"
 #include "tmflow/measure/audit.hpp"
@@ -38,6 +39,13 @@ std::string shape_of(const auto& array) {
     shape.append(axis == 0 ? "" : ", ").append(std::to_string(array.shape(axis)));
   }
   return "(" + shape + (array.ndim() == 1 ? ",)" : ")");
+}
+
+// The shape of that many rows of the array.
+std::string with_rows(const auto& array, std::size_t rows) {
+  std::string shape = "(" + std::to_string(rows);
+  for (std::size_t axis = 1; axis < array.ndim(); ++axis) shape += ", " + std::to_string(array.shape(axis));
+  return shape + (array.ndim() == 1 ? ",)" : ")");
 }
 
 // An array and the variable over its memory.
@@ -70,6 +78,12 @@ class Region {
           apply_dense_to(*held, strategy, parameters, alpha, input, output_gradient, worker);
         },
         held_);
+  }
+
+  void apply_rows(const std::string& strategy, double alpha, nb::handle rows, nb::handle values, int worker,
+                  const std::vector<std::string>& parameters) {
+    std::visit([&](auto& held) { apply_rows_to(*held, strategy, parameters, alpha, rows, values, worker); },
+               held_);
   }
 
   void settle() {
@@ -140,6 +154,31 @@ class Region {
   }
 
   template <class T>
+  static void apply_rows_to(Held<T>& held, const std::string& strategy,
+                            const std::vector<std::string>& parameters, double alpha, nb::handle rows,
+                            nb::handle values, int worker) {
+    ReadArray<std::int64_t> row;
+    if (!nb::try_cast(rows, row, false) || row.ndim() != 1) {
+      throw nb::value_error("rows must be a C-contiguous NumPy array of int64 with one dimension");
+    }
+    check_aligned(std::span(row.data(), row.size()), "rows");
+    const ReadArray<T> value = operand<T>(values, "values");
+    const std::string shape = shape_of(held.array);
+    if (held.array.ndim() == 0 || shape_of(value) != with_rows(held.array, row.size())) {
+      throw nb::value_error(("values must have a row of the array's shape " + shape + " for each of the " +
+                             std::to_string(row.size()) + " rows, but are of shape " + shape_of(value))
+                                .c_str());
+    }
+    const std::size_t n_rows = held.array.shape(0), width = n_rows == 0 ? 0 : held.array.size() / n_rows;
+    if (width == 0) throw nb::value_error(("an array of shape " + shape + " has no rows to update").c_str());
+    GatheredRows<T> gathered({row.data(), row.size()}, {value.data(), value.size()}, width);
+    gathered.fit(n_rows);
+    const GradientDescent<T> update{.alpha = finite_alpha<T>(alpha), .rows = &gathered.gradient()};
+    const nb::gil_scoped_release released;
+    held.variable.apply(strategy, parameters, update, worker);
+  }
+
+  template <class T>
   static ReadArray<T> operand(nb::handle array, const char* name) {
     ReadArray<T> read;
     if (!nb::try_cast(array, read, false)) {
@@ -163,6 +202,7 @@ nb::list strategies() {
     row["read_consistency"] = text(name_of(listed.info.reads));
     row["snapshot_consistency"] = text(name_of(listed.info.snapshots));
     row["keeps_elsewhere"] = listed.keeps_elsewhere;
+    row["updates_rows"] = listed.info.updates_rows;
     row["runnable"] = !listed.why_not.has_value();
     row["why_not"] = listed.why_not ? nb::object(text(*listed.why_not)) : nb::none();
     nb::list parameters;
@@ -263,6 +303,14 @@ NB_MODULE(_core, m) {
            "array -= alpha * (input.T @ output_gradient) under the strategy, like apply, but without storing "
            "the product. array is [rows, columns], input [examples, rows], output_gradient [examples, "
            "columns]. Raises ValueError for a strategy that does not use the selectable kernels.")
+      .def("apply_rows", &Region::apply_rows, nb::arg("strategy"), nb::arg("alpha"), nb::arg("rows"),
+           nb::arg("values"), nb::arg("worker") = 0, nb::arg("parameters") = std::vector<std::string>(),
+           "array[rows] -= alpha * values under the strategy, like apply, and no other row is touched. rows: "
+           "int64 "
+           "[n], in any order; a row that is given several times gets the sum. values: [n, the shape of a "
+           "row]. "
+           "Raises ValueError for rows that the array does not have, and for a strategy that cannot update "
+           "rows.")
       .def(
           "settle", &Region::settle,
           "Copies the variable to the array, for a strategy that keeps it elsewhere (leashed). No update may "

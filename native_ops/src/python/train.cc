@@ -50,6 +50,28 @@ std::size_t not_negative(const char* factor, std::int64_t given) {
   return static_cast<std::size_t>(given);
 }
 
+// The arrays of a training set, which stay alive with it.
+class TrainingArrays {
+ public:
+  TrainingArrays(nb::handle images, nb::handle labels)
+      : images_(matrix(images, "images must be a C-contiguous NumPy array of float32 with two dimensions")),
+        labels_(matrix(labels, "labels must be a C-contiguous NumPy array of float32 with two dimensions")),
+        set_({images_.data(), images_.size()}, {labels_.data(), labels_.size()}, images_.shape(1),
+             labels_.shape(1)) {}
+
+  const train::TrainingSet& set() const noexcept { return set_; }
+
+ private:
+  static Read<float> matrix(nb::handle given, const char* what) {
+    const auto array = cast<Read<float>>(given, what);
+    if (array.ndim() != 2) throw nb::value_error(what);
+    return array;
+  }
+
+  const Read<float> images_, labels_;
+  const train::TrainingSet set_;
+};
+
 class NativeTrial {
  public:
   NativeTrial(const std::string& model, std::int64_t matrix, std::optional<std::int64_t> hidden,
@@ -82,28 +104,24 @@ class NativeTrial {
     trial_->set_variables(values);
   }
 
-  double run(nb::handle images, nb::handle labels, nb::handle starts, std::int64_t batch,
-             double learning_rate, nb::handle losses) {
-    const auto image = cast<Read<float>>(images, "images must be a C-contiguous NumPy array of float32");
-    const auto label = cast<Read<float>>(labels, "labels must be a C-contiguous NumPy array of float32");
+  double run(const TrainingArrays& data, nb::handle starts, std::int64_t batch, double learning_rate,
+             nb::handle losses) {
     const auto start = cast<Read<std::int64_t>>(starts, "starts must be a C-contiguous NumPy array of int64");
     Written<double> loss;
     if (!losses.is_none()) {
       loss = cast<Written<double>>(losses, "losses must be a writable, C-contiguous NumPy array of float64");
     }
-    const train::TrainingData data{.images = {image.data(), image.size()},
-                                   .labels = {label.data(), label.size()},
-                                   .starts = {start.data(), start.size()},
-                                   .batch = not_negative("batch", batch)};
+    const train::Steps steps{
+        .set = data.set(), .starts = {start.data(), start.size()}, .batch = not_negative("batch", batch)};
     const float rate = finite_alpha<float>(learning_rate);
     const std::span<double> kept =
         losses.is_none() ? std::span<double>() : std::span(loss.data(), loss.size());
-    if (!losses.is_none() && kept.size() != data.starts.size()) {
+    if (!losses.is_none() && kept.size() != steps.starts.size()) {
       throw nb::value_error("losses must have one element per step");
     }
     const std::unique_lock own = alone();
     const nb::gil_scoped_release released;
-    return trial_->run(data, rate, kept);
+    return trial_->run(steps, rate, kept);
   }
 
   nb::list variables() {
@@ -198,6 +216,13 @@ class NativeTrial {
 }  // namespace
 
 void bind_train(nb::module_& m) {
+  nb::class_<TrainingArrays>(m, "TrainingSet", "Images and labels that trials of the native driver train on.")
+      .def(nb::init<nb::handle, nb::handle>(), nb::arg("images"), nb::arg("labels"),
+           "Images [n, pixels] and one-hot labels [n, classes], float32, which must not change. If most "
+           "pixels are "
+           "zero, the others are listed, which takes about as long as reading the images. Raises ValueError "
+           "for "
+           "other arrays.");
   nb::class_<NativeTrial>(m, "NativeTrial",
                           "A model's variables, trained by C++ threads under a strategy; no TensorFlow.")
       .def(nb::init<const std::string&, std::int64_t, std::optional<std::int64_t>,
@@ -211,14 +236,14 @@ void bind_train(nb::module_& m) {
       .def("set_variables", &NativeTrial::set_variables, nb::arg("values"),
            "Sets the variables to float32 arrays, one per variable in the model's order, and resets all "
            "counts.")
-      .def(
-          "run", &NativeTrial::run, nb::arg("images"), nb::arg("labels"), nb::arg("starts"), nb::arg("batch"),
-          nb::arg("learning_rate"), nb::arg("losses").none() = nb::none(),
-          "Runs one step for each of `starts` (int64), the first image of its batch; worker w of n takes the "
-          "steps w, w + n, ... Without the interpreter lock. Returns the seconds of the workers' loop; "
-          "`losses` (float64) receives the loss of each step. Raises ValueError, and does nothing, for "
-          "invalid "
-          "arrays.")
+      .def("run", &NativeTrial::run, nb::arg("data"), nb::arg("starts"), nb::arg("batch"),
+           nb::arg("learning_rate"), nb::arg("losses").none() = nb::none(),
+           "Runs one step for each of `starts` (int64), the first image of its batch in `data`, a "
+           "TrainingSet; worker w of n takes the "
+           "steps w, w + n, ... Without the interpreter lock. Returns the seconds of the workers' loop; "
+           "`losses` (float64) receives the loss of each step. Raises ValueError, and does nothing, for "
+           "invalid "
+           "arrays.")
       .def("variables", &NativeTrial::variables, "Copies of the variables, each a flat float32 array.")
       .def("counters", &NativeTrial::counters,
            "One dict per worker and region: worker, variable, updates, attempts, commits, fallbacks, aborts "

@@ -41,6 +41,9 @@ absl::Status resource_op_shapes(tensorflow::shape_inference::InferenceContext* c
   return Op::check_shapes(c, resource_shape(c, Op::kVariable));
 }
 
+inline constexpr char kRowsAreNotMeasured[] =
+    "full measures count lost updates of whole variables, not of rows: use a tracker with the usual measures";
+
 // The kernel of an update op. `Op` defines its operands: the type Op::Of<T> is constructed from the kernel's
 // context, has the operands' checks, and `update(alpha)`. Op's constants kVariable, kAlpha, kTracker and
 // kWorker are the indices of its inputs.
@@ -75,8 +78,12 @@ class ApplyOp : public tensorflow::OpKernel {
     VariableSlot& slot = resource->slot(variable_);
     VariableRegion<T>&& target = region(operands);
     auto& strategy = slot.strategy<T>(state, strategy_, parameters_);
-    if (!fetches_under_mutex_) target.begin();
     const GradientDescent<T> update = operands.update(alpha);
+    if (update.rows != nullptr && resource->full()) {
+      throw StatusError(absl::UnimplementedError(kRowsAreNotMeasured));
+    }
+    if (!fetches_under_mutex_) target.begin();
+    if (update.rows != nullptr) return strategy.apply(target, update, stats);
     if (VariableMeasures* const measures = slot.measures(strategy_, parameters_, update.size())) {
       measures->around(update, worker,
                        [&](const auto& measured) { strategy.apply(target, measured, stats); });

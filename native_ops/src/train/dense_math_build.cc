@@ -22,6 +22,7 @@ constexpr Size kVectorBytes = TMFLOW_VECTOR_BYTES;
 constexpr int kTileVectors = kVectorBytes == 64 ? 4 : 2;
 constexpr int kTileExamples = 5;
 constexpr int kTileRows = 4;
+constexpr int kSparseVectors = 8;
 
 template <class T, Size lanes>
 struct Lanes {
@@ -148,6 +149,51 @@ void weight_gradient(const T* input, const T* output, T* gradient, Size examples
   });
 }
 
+// `vectors` of the vectors of one example's product, from its inputs that are not zero.
+template <class T, int lanes, int vectors>
+void sparse_tile(const NonZero<T>* input, Size n, const T* weights, const T* bias, T* output, Size columns,
+                 const Size (&at)[vectors]) noexcept {
+  using In = Lanes<T, lanes>;
+  constexpr int kChains = vectors >= 8 ? 1 : vectors >= 4 ? 2 : 4;  // as in product_tile
+  typename In::Vector sums[kChains][vectors] = {};
+  for (int v = 0; v < vectors; ++v) sums[0][v] = In::load(bias + at[v]);
+  const auto add = [&](const NonZero<T>& factor, auto& sum) __attribute__((always_inline)) {
+    const T* const row = weights + factor.row * columns;
+    for (int v = 0; v < vectors; ++v) sum[v] += factor.value * In::load(row + at[v]);
+  };
+  Size i = 0;
+  for (; i + kChains <= n; i += kChains) {
+    for (int chain = 0; chain < kChains; ++chain) add(input[i + static_cast<Size>(chain)], sums[chain]);
+  }
+  for (; i < n; ++i) add(input[i], sums[0]);
+  for (int v = 0; v < vectors; ++v) {
+    for (int chain = 1; chain < kChains; ++chain) sums[0][v] += sums[chain][v];
+    In::store(output + at[v], sums[0][v]);
+  }
+}
+
+template <class T>
+void sparse_product(const NonZero<T>* input, Size n, const T* weights, const T* bias, T* output,
+                    Size columns) noexcept {
+  with_lanes<T>(columns, [&]<int lanes>(Int<lanes>) {
+    in_blocks<kSparseVectors>(0, (columns + lanes - 1) / lanes, [&]<int vectors>(Int<vectors>, Size vector) {
+      Size at[vectors];
+      for (int v = 0; v < vectors; ++v) at[v] = column_of<lanes>(vector + static_cast<Size>(v), columns);
+      sparse_tile<T, lanes, vectors>(input, n, weights, bias, output, columns, at);
+    });
+  });
+}
+
+template <class T>
+void add_sparse_weight_gradient(const NonZero<T>* input, Size n, const T* output, T* gradient,
+                                Size columns) noexcept {
+  for (Size i = 0; i < n; ++i) {
+    T* const row = gradient + input[i].row * columns;
+    const T value = input[i].value;
+    for (Size c = 0; c < columns; ++c) row[c] += value * output[c];
+  }
+}
+
 template <class T>
 void bias_gradient(const T* output, T* gradient, Size examples, Size columns) noexcept {
   for (Size c = 0; c < columns; ++c) gradient[c] = output[c];
@@ -226,6 +272,8 @@ T softmax_cross_entropy(T* scores, const T* labels, Size examples, Size columns)
 template <class T>
 constexpr DenseMath<T> kMath{.product = product<T>,
                              .weight_gradient = weight_gradient<T>,
+                             .sparse_product = sparse_product<T>,
+                             .add_sparse_weight_gradient = add_sparse_weight_gradient<T>,
                              .bias_gradient = bias_gradient<T>,
                              .transpose = transpose<T>,
                              .relu = relu<T>,

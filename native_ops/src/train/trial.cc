@@ -81,12 +81,12 @@ void Trial::set_variables(const std::vector<std::span<const float>>& values) {
   tracker_.reset();
 }
 
-double Trial::run(const TrainingData& data, float learning_rate, std::span<double> losses) {
-  check(data, learning_rate, losses);
-  if (data.starts.empty()) return 0;
+double Trial::run(const Steps& steps, float learning_rate, std::span<double> losses) {
+  check(steps, learning_rate, losses);
+  if (steps.starts.empty()) return 0;
   std::vector<std::unique_ptr<Worker>> workers;
   for (int number = 0; number < plan_.workers; ++number) {
-    workers.push_back(std::make_unique<Worker>(*this, number, data.batch));
+    workers.push_back(std::make_unique<Worker>(*this, number, steps.batch));
   }
   const std::vector<int> processors = plan_.pinned ? allowed_processors() : std::vector<int>();
   std::barrier start(plan_.workers);
@@ -102,7 +102,7 @@ double Trial::run(const TrainingData& data, float learning_rate, std::span<doubl
     }
     const FlushedDenormals flushed;
     start.arrive_and_wait();
-    worker.loop(data, learning_rate, losses);
+    worker.loop(steps, learning_rate, losses);
   };
   run_at_once(plan_.workers, work, [&] { start.arrive_and_drop(); });
   for (const auto& worker : workers) {
@@ -136,19 +136,18 @@ std::span<const float> Trial::variable(std::size_t variable) {
   return memory_.variable(variable);
 }
 
-void Trial::check(const TrainingData& data, float learning_rate, std::span<double> losses) const {
-  const std::size_t pixels = model_->pixels(), classes = model_->classes();
-  const std::size_t images = data.images.size() / pixels;
-  if (data.images.size() != images * pixels || data.labels.size() != images * classes) {
+void Trial::check(const Steps& steps, float learning_rate, std::span<double> losses) const {
+  const std::size_t pixels = model_->pixels(), classes = model_->classes(), images = steps.set.size();
+  if (steps.set.pixels() != pixels || steps.set.classes() != classes) {
     throw std::invalid_argument("images and labels must be [n, " + std::to_string(pixels) + "] and [n, " +
                                 std::to_string(classes) + "] with the same n");
   }
-  if (data.batch < 1 || data.batch > images) {
-    throw std::invalid_argument("batch is " + std::to_string(data.batch) + ", but should be from 1 to " +
+  if (steps.batch < 1 || steps.batch > images) {
+    throw std::invalid_argument("batch is " + std::to_string(steps.batch) + ", but should be from 1 to " +
                                 std::to_string(images) + ", the number of images");
   }
-  const auto most = static_cast<std::int64_t>(images - data.batch);
-  for (const std::int64_t start : data.starts) {
+  const auto most = static_cast<std::int64_t>(images - steps.batch);
+  for (const std::int64_t start : steps.starts) {
     if (start < 0 || start > most) {
       throw std::invalid_argument("a batch begins at image " + std::to_string(start) +
                                   ", but should begin at 0 to " + std::to_string(most));
@@ -157,9 +156,9 @@ void Trial::check(const TrainingData& data, float learning_rate, std::span<doubl
   if (!std::isfinite(learning_rate)) {
     throw std::invalid_argument("learning_rate must be a finite number in float32");
   }
-  if (!losses.empty() && losses.size() != data.starts.size()) {
+  if (!losses.empty() && losses.size() != steps.starts.size()) {
     throw std::invalid_argument("losses must have one element per step, " +
-                                std::to_string(data.starts.size()));
+                                std::to_string(steps.starts.size()));
   }
 }
 

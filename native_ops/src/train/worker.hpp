@@ -28,12 +28,13 @@ class alignas(kCacheLine) Trial::Worker {
   }
 
   // The worker's steps; an exception is stored for the caller.
-  void loop(const TrainingData& data, float learning_rate, std::span<double> losses) noexcept {
+  void loop(const Steps& steps, float learning_rate, std::span<double> losses) noexcept {
     began_ = Clock::now();
     try {
       const auto stride = static_cast<std::size_t>(trial_.plan_.workers);
-      for (auto k = static_cast<std::size_t>(number_); k < data.starts.size(); k += stride) {
-        const double loss = step(data, static_cast<std::size_t>(data.starts[k]), learning_rate);
+      for (auto k = static_cast<std::size_t>(number_); k < steps.starts.size(); k += stride) {
+        const auto first = static_cast<std::size_t>(steps.starts[k]);
+        const double loss = step(steps.set.batch(first, steps.batch), learning_rate);
         if (!losses.empty()) losses[k] = loss;
       }
     } catch (...) {
@@ -49,13 +50,10 @@ class alignas(kCacheLine) Trial::Worker {
   const std::exception_ptr& failed() const noexcept { return failed_; }
 
  private:
-  double step(const TrainingData& data, std::size_t start, float learning_rate) {
-    const std::size_t pixels = trial_.model_->pixels(), classes = trial_.model_->classes();
+  double step(const Batch<float>& batch, float learning_rate) {
     const std::int64_t version = trial_.tracker_.begin_step();
     for (std::size_t region = 0; region < stats_.size(); ++region) read(region);
-    const float loss =
-        pass_->step(read_, data.images.subspan(start * pixels, data.batch * pixels),
-                    data.labels.subspan(start * classes, data.batch * classes), data.batch, gradients_);
+    const float loss = pass_->step(read_, batch, gradients_);
     for (std::size_t region = 0; region < stats_.size(); ++region) {
       apply(trial_.regions_[region]->value, gradients_.update(region, learning_rate), *stats_[region]);
     }

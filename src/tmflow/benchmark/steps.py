@@ -158,7 +158,10 @@ _DEEP = "model=mnist_deep batch=1 threads=2"
 OF_THE_TARGETS = (
     "softmax, session: model=mnist_softmax driver=session",
     "softmax, native: model=mnist_softmax driver=native",
+    "softmax, fused native: model=mnist_softmax driver=native kernel=fused",
+    "softmax, fused native, 2 workers: model=mnist_softmax driver=native kernel=fused threads=2",
     "MLP, native: model=mnist_mlp activation=sigmoid driver=native batch=10",
+    "MLP of one image, fused native: model=mnist_mlp activation=sigmoid driver=native kernel=fused",
     f"deep, stock: {_DEEP} strategy=tf_lock variables=resource",
     f"deep, fused striped: {_DEEP} strategy=striped kernel=fused",
     f"deep, fused lock: {_DEEP} strategy=lock kernel=fused",

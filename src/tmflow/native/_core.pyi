@@ -19,6 +19,7 @@ class StrategyRow(TypedDict):
     read_consistency: str
     snapshot_consistency: str
     keeps_elsewhere: bool
+    updates_rows: bool
     runnable: bool
     why_not: str | None
     parameters: list[ParameterRow]
@@ -92,6 +93,15 @@ class Region:
         worker: int = 0,
         parameters: Sequence[str] = (),
     ) -> None: ...
+    def apply_rows(
+        self,
+        strategy: str,
+        alpha: float,
+        rows: NDArray[np.int64],
+        values: NDArray[Any],
+        worker: int = 0,
+        parameters: Sequence[str] = (),
+    ) -> None: ...
     def settle(self) -> None: ...
     def restart(self) -> None: ...
     def counters(self) -> list[CounterRow]: ...
@@ -116,6 +126,9 @@ class StalenessRow(TypedDict):
     staleness: int
     steps: int
 
+class TrainingSet:
+    def __init__(self, images: NDArray[np.float32], labels: NDArray[np.float32]) -> None: ...
+
 class NativeTrial:
     def __init__(
         self,
@@ -134,8 +147,7 @@ class NativeTrial:
     def set_variables(self, values: Sequence[NDArray[np.float32]]) -> None: ...
     def run(
         self,
-        images: NDArray[np.float32],
-        labels: NDArray[np.float32],
+        data: TrainingSet,
         starts: NDArray[np.int64],
         batch: int,
         learning_rate: float,
@@ -150,6 +162,7 @@ class Core(Protocol):
     """The module itself, as `loader.core` returns it."""
 
     Region: type[Region]
+    TrainingSet: type[TrainingSet]
     NativeTrial: type[NativeTrial]
 
     def strategies(self) -> list[StrategyRow]: ...

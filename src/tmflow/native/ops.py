@@ -56,7 +56,7 @@ class Tracker:
         import tensorflow as tf
 
         self.variables = list(variables)
-        self._measures = measures
+        self.measures: Measures = measures
         self.fused: list[str] = []  # the variables whose updates are fused with their gradients
         self._ops = loader.ops()
         self._strategies: dict[int, ResolvedStrategy] = {}  # of the variables whose updates are counted
@@ -95,7 +95,7 @@ class Tracker:
             if strategy.mechanism is not None:
                 attempts, commits, fallbacks = transactions[worker, index].tolist()
                 row |= {"attempts": attempts if attempts >= 0 else None, "commits": commits, "fallbacks": fallbacks}
-            if strategy.times_locks and self._measures == "full":
+            if strategy.times_locks and self.measures == "full":
                 waited_ns, held_ns = locks[worker, index].tolist()
                 row |= {"lock_waited_s": waited_ns / 1e9, "lock_held_s": held_ns / 1e9}
             counters.append(row)
@@ -170,10 +170,11 @@ def apply_gradient_descent(
 ) -> Any:
     """The operation `variable -= learning_rate * gradient`, in place, under `strategy`.
 
-    variable: a float32 or float64 `tf.compat.v1.Variable`, reference or resource; gradient: of the same shape and type;
-    worker: int32 scalar; index: the variable's number in `tracker`. All operations that update a variable must have the
-    same strategy and parameters, no matter which tracker counts them, as long as those trackers live; an operation that
-    differs fails when it is run.
+    variable: a float32 or float64 `tf.compat.v1.Variable`, reference or resource; gradient: of the same shape and type,
+    or `tf.IndexedSlices`, as an embedding has it, with which only its rows are read and written; worker: int32 scalar;
+    index: the variable's number in `tracker`. All operations that update a variable must have the same strategy and
+    parameters, no matter which tracker counts them, as long as those trackers live; an operation that differs fails
+    when it is run.
 
     A value that TensorFlow has read from a resource variable (`read_value`, an assignment to another variable) does not
     change: an update copies the variable first if the value is still in use. A `view`, and a read of a reference
@@ -188,9 +189,10 @@ def apply_gradient_descent(
     factors, and for nothing else. Make it wait for every operation that must read the variable first
     (`apply_all` does).
 
-    Raises BadInput for a learning rate that is not finite, for tf_nolock on a resource variable, and for a fused update
-    in emulated transactions; Unsupported for a strategy that cannot run here; ValueError for a parameter that the
-    strategy does not have or a value that it does not allow.
+    Raises BadInput for a learning rate that is not finite, for tf_nolock on a resource variable, for rows of a resource
+    variable under tf_lock, for rows under a strategy that cannot update rows or with full measures, and for a fused
+    update in emulated transactions; Unsupported for a strategy that cannot run here; ValueError for a parameter that
+    the strategy does not have or a value that it does not allow.
     """
     import tensorflow as tf
 
@@ -204,17 +206,13 @@ def apply_gradient_descent(
         raise BadInput(f"learning_rate is {learning_rate}; it must be a finite number in {dtype.name}.")
     alpha = tf.constant(learning_rate, dtype)
     if strategy.is_stock:
-        locking = STOCK_LOCKING[strategy.name]
-        if is_resource and not locking:
-            raise BadInput(
-                f"strategy '{strategy.name}' needs reference variables (variables: ref): TensorFlow's own update of a "
-                "resource variable always takes the exclusive lock, so it is no unlocked baseline."
-            )
-        if is_resource:
-            return tf.raw_ops.ResourceApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=True)
-        return tf.raw_ops.ApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=locking).op
+        return _stock_update(strategy.name, target, alpha, gradient)
     factors = dense_factors(gradient) if strategy.is_fused else None
-    if factors is None:
+    if isinstance(gradient, tf.IndexedSlices):
+        _check_rows(variable, strategy, tracker)
+        rows = [tf.cast(gradient.indices, tf.int64), gradient.values]
+        apply, operands, after = "apply_rows_gradient_descent", rows, ()
+    elif factors is None:
         apply, operands, after = "apply_gradient_descent", [gradient], ()
     elif strategy.is_emulated:
         raise BadInput(f"{availability.FUSED_NOT_EMULATED}.")
@@ -225,6 +223,46 @@ def apply_gradient_descent(
     with tf.control_dependencies(after):
         updated = _native_op(apply, variable, [alpha, *operands, tracker.handle, worker], strategy, index)
     return updated if is_resource else updated.op
+
+
+def _check_rows(variable: Any, strategy: ResolvedStrategy, tracker: Tracker) -> None:
+    """Raise BadInput if the strategy, or the tracker, is for updates of whole variables."""
+    name = variable.op.name
+    if not strategy.entry.updates_rows:
+        raise BadInput(
+            f"strategy '{strategy.name}' walks a gradient of the whole variable, so it cannot update rows of {name}: "
+            "make the gradient dense with tf.convert_to_tensor, or choose another strategy."
+        )
+    if tracker.measures == "full":
+        raise BadInput(
+            f"full measures count lost updates of whole variables, not of rows, and the gradient of {name} has rows: "
+            "use a tracker with the usual measures."
+        )
+
+
+def _stock_update(strategy: str, target: Any, alpha: Any, gradient: Any) -> Any:
+    """TensorFlow's own update. Raises BadInput where it has none with that locking."""
+    import tensorflow as tf
+
+    locking, is_resource = STOCK_LOCKING[strategy], target.dtype == tf.resource
+    if isinstance(gradient, tf.IndexedSlices):
+        if is_resource and locking:
+            raise BadInput(
+                f"strategy '{strategy}' needs reference variables (variables: ref) for an update of rows: TensorFlow's "
+                "own update of rows of a resource variable takes no exclusive lock."
+            )
+        rows = {"indices": gradient.indices, "updates": alpha * gradient.values}
+        if is_resource:
+            return tf.raw_ops.ResourceScatterSub(resource=target, **rows)
+        return tf.raw_ops.ScatterSub(ref=target, **rows, use_locking=locking).op
+    if is_resource and not locking:
+        raise BadInput(
+            f"strategy '{strategy}' needs reference variables (variables: ref): TensorFlow's own update of a "
+            "resource variable always takes the exclusive lock, so it is no unlocked baseline."
+        )
+    if is_resource:
+        return tf.raw_ops.ResourceApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=True)
+    return tf.raw_ops.ApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=locking).op
 
 
 def view(variable: Any) -> Any:

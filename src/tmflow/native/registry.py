@@ -58,6 +58,7 @@ class Variant:
     why_not: str | None
     parameters: list[Parameter] = field(default_factory=list)
     keeps_elsewhere: bool = False  # between updates the variable is in separate memory
+    updates_rows: bool = True  # also single rows, by a sparse gradient
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,11 @@ from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import Unsupported
 from tmflow.datasets import Dataset, truncate
 from tmflow.datasets.dataset import Floats
+from tmflow.native import loader
 from tmflow.spec.factors import Dataset as Name
+
+if TYPE_CHECKING:
+    from tmflow.native._core import TrainingSet
 
 # Synthetic images: their number, and the standard deviation of a pixel, which is that of convnet-benchmarks.
 SYNTHETIC_TRAIN, SYNTHETIC_TEST, SYNTHETIC_DEVIATION = 128, 32, 0.1
@@ -61,6 +65,11 @@ class TrialData:
     train_labels: Floats
     test_images: Floats
     test_digits: Any
+
+    @cached_property
+    def native_set(self) -> TrainingSet:
+        """The training images and labels for the native driver, which lists their pixels once for all trials."""
+        return loader.core().TrainingSet(self.train_images, self.train_labels)
 
     @classmethod
     def make(cls, dataset: Dataset, matrix: int, seed: int) -> TrialData:

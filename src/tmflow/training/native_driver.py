@@ -52,7 +52,7 @@ class Variant:
         measured.train(
             spec,
             starts,
-            lambda steps: trial.run(data.train_images, data.train_labels, steps, spec.batch, spec.learning_rate),
+            lambda steps: trial.run(data.native_set, steps, spec.batch, spec.learning_rate),
             lambda: accuracy(spec, trial.variables(), data),
         )
         full = spec.measures == "full"

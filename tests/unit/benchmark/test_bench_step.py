@@ -108,6 +108,8 @@ def test_targets(native: float, says: str) -> None:
         {
             "softmax, session": (100.0, 110.0),
             "softmax, native": (native, native * 1.1),
+            "softmax, fused native": (0.4, 0.41),
+            "softmax, fused native, 2 workers": (0.8, 0.83),
             "MLP, native": (100.0, 200.0),
             "deep, stock": (3000.0, 4000.0),
             "deep, fused lock": (1600.0, 2000.0),
@@ -118,7 +120,16 @@ def test_targets(native: float, says: str) -> None:
     checked = {one.what: one for one in check_step_targets(found)}
     assert checked["softmax, native"].verdict == says
     assert checked["MLP, native"].verdict == "undecided"
-    assert list(checked) == ["softmax, native", "MLP, native", "deep, fused striped", "deep, lock"]
+    assert checked["softmax, fused native"].verdict == "met"
+    assert checked["softmax, fused native, 2 workers"].verdict == "missed"
+    assert list(checked) == [
+        "softmax, native",
+        "softmax, fused native",
+        "MLP, native",
+        "softmax, fused native, 2 workers",
+        "deep, fused striped",
+        "deep, lock",
+    ]
     assert checked["deep, fused striped"].measured.estimate == pytest.approx(0.4, rel=1e-2)
 
 

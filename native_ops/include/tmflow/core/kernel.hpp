@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <concepts>
@@ -34,6 +35,13 @@ using Kernel = void (*)(T* variable, const T* delta, T alpha, std::size_t n) noe
 template <std::floating_point T>
 using Copy = void (*)(const T* from, T* to, std::size_t n) noexcept;
 
+// An input of a layer that is not zero.
+template <std::floating_point T>
+struct NonZero {
+  std::uint32_t row;  // its number, which is that of the weights' row
+  T value;
+};
+
 // The gradient of a dense layer's weights as two factors: the layer's input, transposed, and the gradient of
 // its output. The weights are [rows, columns], all matrices are row-major, and element (r, c) of the gradient
 // is the sum over the examples e, in their order, of input[e, r] * output[e, c].
@@ -42,6 +50,9 @@ struct DenseGradient {
   std::span<const T> input;   // [examples, rows]
   std::span<const T> output;  // [examples, columns]
   std::size_t examples;
+  // The inputs that are not zero, in the order of their rows, if the caller has listed them; only with one
+  // example.
+  std::optional<std::span<const NonZero<T>>> nonzero = std::nullopt;
   // Whether `output` is known to be finite: then a row of zeros in `input` changes nothing. The registry
   // checks this once for each update.
   bool output_is_finite = false;
@@ -49,6 +60,51 @@ struct DenseGradient {
   std::size_t rows() const noexcept { return input.size() / examples; }
   std::size_t columns() const noexcept { return output.size() / examples; }
   std::size_t size() const noexcept { return rows() * columns(); }
+};
+
+// The gradient of some rows of a variable; elsewhere it is zero. As TensorFlow's IndexedSlices, but with the
+// rows in order and each once (GatheredRows).
+template <std::floating_point T>
+struct RowGradient {
+  std::span<const std::int64_t> rows;  // ascending, each once
+  std::span<const T> values;           // [rows.size(), width]
+  std::size_t width;                   // the number of elements of a row, at least 1
+  std::size_t elements;                // of the variable
+
+  // Runs `part(begin, n, values)` on each run of touched elements that lies in [first, first + count) and in
+  // one row, in order.
+  template <class Part>
+  void for_each_part(std::size_t first, std::size_t count, const Part& part) const {
+    if (count == 0) return;
+    const std::size_t end = first + count;
+    for (std::size_t i = index_from(first); i < rows.size() && begin_of(i) < end; ++i) {
+      const std::size_t begin = std::max(first, begin_of(i)), stop = std::min(end, begin_of(i) + width);
+      part(begin, stop - begin, values.data() + i * width + (begin - begin_of(i)));
+    }
+  }
+
+  // The first touched element at or after `first`; `elements` if there is none.
+  std::size_t touched_from(std::size_t first) const noexcept {
+    const std::size_t i = index_from(first);
+    return i == rows.size() ? elements : std::max(first, begin_of(i));
+  }
+
+  // The end of the touched elements before `end`; 0 if there is none.
+  std::size_t touched_before(std::size_t end) const noexcept {
+    const std::size_t i = end == 0 ? 0 : index_from(end - 1);
+    if (i < rows.size() && begin_of(i) < end) return end;  // the row of end - 1
+    return i == 0 ? 0 : begin_of(i - 1) + width;
+  }
+
+ private:
+  std::size_t begin_of(std::size_t index) const noexcept {
+    return static_cast<std::size_t>(rows[index]) * width;
+  }
+  // The index of the first row that ends after the element `first`.
+  std::size_t index_from(std::size_t first) const noexcept {
+    const auto row = static_cast<std::int64_t>(first / width);
+    return static_cast<std::size_t>(std::ranges::lower_bound(rows, row) - rows.begin());
+  }
 };
 
 // Whether none of the numbers is infinite or NaN. Only those have an exponent of all ones, so adding one to
@@ -109,8 +165,8 @@ Copy<T> find_copy() noexcept;
 template <std::floating_point T>
 DenseKernel<T> find_dense_kernel(std::string_view optimisation = "O3") noexcept;
 
-// One step of gradient descent on one variable, with a written gradient (`delta`) or, if `dense` is not null,
-// with a gradient that is multiplied out on the fly.
+// One step of gradient descent on one variable, with a written gradient (`delta`), with a gradient that is
+// multiplied out on the fly if `dense` is not null, or of some rows if `rows` is not null.
 template <std::floating_point T>
 struct GradientDescent {
   T alpha;
@@ -118,11 +174,35 @@ struct GradientDescent {
   Kernel<T> kernel = find_kernel<T>();
   const DenseGradient<T>* dense = nullptr;
   DenseKernel<T> dense_kernel = find_dense_kernel<T>();
+  const RowGradient<T>* rows = nullptr;
   Shadow* shadow = nullptr;  // of the variable, if losses and tears are measured
   std::uint64_t id = 0;      // Shadow::new_id, if there is a shadow
 
   // The size of the variable.
-  std::size_t size() const noexcept { return dense != nullptr ? dense->size() : delta.size(); }
+  std::size_t size() const noexcept {
+    if (rows != nullptr) return rows->elements;
+    return dense != nullptr ? dense->size() : delta.size();
+  }
+
+  // The first element at or after `first` that the update may change, and the end of those before `end`. A
+  // strategy that works block by block passes by the blocks in between.
+  std::size_t touched_from(std::size_t first) const noexcept {
+    return rows == nullptr ? first : rows->touched_from(first);
+  }
+  std::size_t touched_before(std::size_t end) const noexcept {
+    return rows == nullptr ? end : rows->touched_before(end);
+  }
+
+  // Runs `part(begin, n, gradient)` on the elements of [first, first + count) that a written gradient, or
+  // that of rows, changes.
+  template <class Part>
+  void for_each_part(std::size_t first, std::size_t count, const Part& part) const {
+    if (rows == nullptr) {
+      part(first, count, delta.data() + first);
+    } else {
+      rows->for_each_part(first, count, part);
+    }
+  }
 
   // Update the elements [first, first + count) of a variable of size() elements.
   void operator()(std::span<T> variable, std::size_t first, std::size_t count) const noexcept {
@@ -133,6 +213,12 @@ struct GradientDescent {
   // The same inside a hardware transaction; after it, clear_upper_halves.
   void in_transaction(std::span<T> variable, std::size_t first, std::size_t count) const noexcept {
     assert(variable.size() == size() && first + count <= size());
+    assert(rows == nullptr || shadow == nullptr);  // a shadow counts updates of the whole variable
+    if (rows != nullptr) {
+      return rows->for_each_part(first, count, [&](std::size_t begin, std::size_t n, const T* values) {
+        kernel(variable.data() + begin, values, alpha, n);
+      });
+    }
     shadowed(first, count, [&](std::size_t begin, std::size_t n) {
       if (dense != nullptr) {
         dense_kernel(variable.data(), *dense, alpha, begin, n);

@@ -29,6 +29,11 @@ class Held final : public AnyStrategy<R> {
           "strategy '" + std::string(S::info.name) +
           "' does not use the selectable kernels, so it cannot fuse an update with its gradient");
     }
+    if (!S::info.updates_rows && update.rows != nullptr) {
+      throw std::invalid_argument(
+          "strategy '" + std::string(S::info.name) +
+          "' walks a gradient of the whole variable, so it cannot update single rows");
+    }
     GradientDescent<Value> with_kernel = update;
     with_kernel.kernel = kernel_;
     with_kernel.dense_kernel = dense_kernel_;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "tmflow/core/blocks.hpp"
 #include "tmflow/core/kernel.hpp"
 #include "tmflow/htm/commit_order.hpp"
 #include "tmflow/htm/elision.hpp"
@@ -53,13 +54,13 @@ extern const Provider kPower;
 // The emulated transactions of a machine with given numbers (emulated/).
 extern const Provider kEmulated;
 
-// The chunks of an update, each a separate critical section: `section(first, count)`.
+// The chunks that an update may change, each a separate critical section: `section(first, count)`.
 template <class T, class Section>
 void for_each_chunk(const ElidedUpdate<T>& elided, const Section& section) {
   const std::size_t size = elided.variable.size();
-  for (std::size_t first = 0; first < size; first += elided.chunk) {
-    section(first, std::min(elided.chunk, size - first));
-  }
+  const Blocks chunks{size, std::min(elided.chunk, std::max<std::size_t>(size, 1))};
+  for_each_touched(chunks, elided.update, false,
+                   [&](std::size_t chunk) { section(chunks.first(chunk), chunks.size(chunk)); });
 }
 
 // The chunks of an update, each elided by the hardware provider P. For the source that defines the provider.

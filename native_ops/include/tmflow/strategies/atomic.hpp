@@ -30,14 +30,16 @@ struct BasicAtomic {
   template <Region R>
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    for (std::size_t i = 0; i < memory.size(); ++i) {
-      typename R::Value product = update.alpha * update.delta[i];
-      asm("" : "+m"(product));  // rounded separately: no compiler may fuse it with the difference
-      Ref element(memory[i]);
-      typename R::Value seen = element.load(std::memory_order_relaxed);
-      while (!element.compare_exchange_weak(seen, seen - product, std::memory_order_relaxed)) {
+    update.for_each_part(0, memory.size(), [&](std::size_t begin, std::size_t n, const auto* gradient) {
+      for (std::size_t i = 0; i < n; ++i) {
+        typename R::Value product = update.alpha * gradient[i];
+        asm("" : "+m"(product));  // rounded separately: no compiler may fuse it with the difference
+        Ref element(memory[begin + i]);
+        typename R::Value seen = element.load(std::memory_order_relaxed);
+        while (!element.compare_exchange_weak(seen, seen - product, std::memory_order_relaxed)) {
+        }
       }
-    }
+    });
     stats.count_update();
   }
 };

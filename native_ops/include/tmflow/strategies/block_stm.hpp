@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -16,12 +17,13 @@
 namespace tmflow {
 
 // Contract: updates of a variable are serialised and none is lost; `read` copies the variable as it was
-// between two of them. An update is one transaction that locks all blocks, from the first to the last, before
-// it writes any. An update that loses a race loses it at the first block, before any work. Once it holds all
-// locks no thread can abort it, so it needs no undo log, and readers outside the strategy see nothing that is
-// undone later. (Transactions that write before they know what they will need keep a log:
-// ranges/transaction.hpp.) There is no fallback: every transaction ends in a commit. The memory is fetched
-// before the transaction, so an update that overlaps an assignment of the whole variable may be lost.
+// between two of them. An update is one transaction that locks all blocks that it touches, from the first to
+// the last, before it writes any. A dense update that loses a race loses it at the first block, before any
+// work. Once it holds all locks no thread can abort it, so it needs no undo log, and readers outside the
+// strategy see nothing that is undone later. (Transactions that write before they know what they will need
+// keep a log: ranges/transaction.hpp.) There is no fallback: every transaction ends in a commit. The memory
+// is fetched before the transaction, so an update that overlaps an assignment of the whole variable may be
+// lost.
 //
 // A reader copies without a lock and checks the versions before and after; if writers keep interfering, it
 // locks like an update. Under any manager of the updates, it then tries again as soon as the lock that it
@@ -59,8 +61,10 @@ class BasicBlockStm {
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    managed([&](const auto& manager) {
-      return all_held(manager, memory.size(), stats, [&]() noexcept { update(memory, 0, memory.size()); });
+    managed([&]<class M>(const M&) {
+      return ranges::atomically<M, Policy>(
+          locks_, stats, [&](auto& transaction) { return hold_touched(transaction, update, memory.size()); },
+          [&]() noexcept { update(memory, 0, memory.size()); });
     });
     stats.count_update();
   }
@@ -72,7 +76,8 @@ class BasicBlockStm {
     if (ranges::copy_unlocked<Policy>(locks_, memory.size(), copy)) return;
     ThreadStats own;  // a read is not counted as an update's transaction
     own.time_locks(stats.times_locks());
-    all_held(stm::Delay(), memory.size(), own, copy);
+    ranges::atomically<stm::Delay, Policy>(
+        locks_, own, [&](auto& transaction) { return transaction.hold(0, memory.size()); }, copy);
     stats.add_lock_times(own.waited_ns(), own.held_ns());
   }
 
@@ -96,11 +101,15 @@ class BasicBlockStm {
     throw std::invalid_argument("unknown contention manager '" + std::string(name) + "'");
   }
 
-  // Runs `last` while it holds the first `count` elements.
-  template <class M, class Last>
-  bool all_held(const M&, std::size_t count, ThreadStats& stats, const Last& last) {
-    const auto all = [=](auto& transaction) { return transaction.hold(0, count); };
-    return ranges::atomically<M, Policy>(locks_, stats, all, last);
+  // Holds the elements that the update may change. A transaction may ask for a block that it holds already.
+  template <class Transaction, class T>
+  static bool hold_touched(Transaction& transaction, const GradientDescent<T>& update, std::size_t count) {
+    if (update.rows == nullptr) return transaction.hold(0, count);
+    for (const std::int64_t row : update.rows->rows) {
+      if (!transaction.hold(static_cast<std::size_t>(row) * update.rows->width, update.rows->width))
+        return false;
+    }
+    return true;
   }
 
   template <class F>

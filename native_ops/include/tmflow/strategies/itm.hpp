@@ -36,6 +36,7 @@ class Itm {
       .reads = Consistency::none,
       .parameters = kParameters,
       .runs_kernel = false,
+      .updates_rows = false,
       .own_process = true,
   };
 

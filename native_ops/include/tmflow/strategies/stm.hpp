@@ -53,6 +53,7 @@ class Stm {
       .snapshots = Consistency::tensor,  // with a chunk: of each chunk, as for updates
       .parameters = kParameters,
       .runs_kernel = false,
+      .updates_rows = false,
       .updates_over = [](const Parameters& given,
                          std::size_t n) { return consistency_in_parts(given.integer("chunk"), n); },
   };

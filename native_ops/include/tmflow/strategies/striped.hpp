@@ -22,11 +22,12 @@
 namespace tmflow {
 
 // Contract: updates of a block are serialised and none is lost; two blocks may see two updates in different
-// orders. An update updates each block exactly once: it reaches each block once, and processes postponed
-// blocks at the end. No thread ever waits while it holds a lock, so there is no deadlock. A snapshot has each
-// block as it was between two updates of it. There is no ordering with readers outside the strategy, or with
-// operations that replace the variable's memory: an update that overlaps an assignment of the whole variable
-// may be lost.
+// orders. An update updates each block that it touches exactly once: it reaches each of them once, and
+// processes postponed blocks at the end. An update of rows passes by all other blocks. With blocks of one
+// row, each row has a lock. No thread ever waits while it holds a lock, so there is no deadlock. A snapshot
+// has each block as it was between two updates of it. There is no ordering with readers outside the strategy,
+// or with operations that replace the variable's memory: an update that overlaps an assignment of the whole
+// variable may be lost.
 //
 // The order: from one end to the other, and the next time in the opposite direction, because the blocks that
 // a thread touched last are still in its cache. Threads of odd and even number begin at opposite ends, so
@@ -73,20 +74,15 @@ class BasicStriped {
     std::array<std::size_t, 16> put_off;
     std::size_t later = 0;
     std::int64_t taken = 0;
-    const std::size_t count = stripes.blocks.count();
-    for (std::size_t step = 0; step < count; ++step) {
-      const std::size_t block = backwards ? count - 1 - step : step;
-      if (stripes.lock(block).try_lock()) {
-        run(block, std::adopt_lock);
-        continue;
-      }
+    for_each_touched(stripes.blocks, update, backwards, [&](std::size_t block) {
+      if (stripes.lock(block).try_lock()) return run(block, std::adopt_lock);
       ++taken;
       if (later < put_off.size()) {
         put_off[later++] = block;
       } else {
         run(block);
       }
-    }
+    });
     for (const std::size_t block : std::span(put_off).first(later)) run(block);
     stats.count(Contention::taken_blocks, taken);
     stats.count_update();

@@ -4,6 +4,8 @@
 #include <concepts>
 #include <cstddef>
 
+#include "tmflow/core/kernel.hpp"
+
 namespace tmflow::train {
 
 // All matrices are row-major and without gaps. Nothing allocates. Sums over rows may be taken in any order;
@@ -22,6 +24,12 @@ struct DenseMath {
   // gradient[r, c] = the sum over e of input[e, r] * output[e, c].
   void (*weight_gradient)(const T* input, const T* output, T* gradient, std::size_t examples,
                           std::size_t rows, std::size_t columns) noexcept;
+  // The same for one example, from its `n` inputs that are not zero: a weight whose input is zero is not
+  // read, so it may be infinite or NaN. The second adds the example's share to the gradient.
+  void (*sparse_product)(const NonZero<T>* input, std::size_t n, const T* weights, const T* bias, T* output,
+                         std::size_t columns) noexcept;
+  void (*add_sparse_weight_gradient)(const NonZero<T>* input, std::size_t n, const T* output, T* gradient,
+                                     std::size_t columns) noexcept;
   // gradient[c] = the sum over e of output[e, c].
   void (*bias_gradient)(const T* output, T* gradient, std::size_t examples, std::size_t columns) noexcept;
   // to[c, r] = from[r, c].

@@ -27,27 +27,31 @@ class DensePass final : public Pass<T> {
     }
   }
 
-  T step(std::span<const T* const> read, std::span<const T> images, std::span<const T> labels,
-         std::size_t examples, Gradients<T>& gradients) noexcept override {
-    const std::size_t last = outputs_.size() - 1;
-    std::span<const T> input = images;
+  T step(std::span<const T* const> read, const Batch<T>& batch, Gradients<T>& gradients) noexcept override {
+    const std::size_t last = outputs_.size() - 1, examples = batch.examples;
+    std::span<const T> input = batch.images;
     for (std::size_t layer = 0; layer <= last; ++layer) {
       const std::span<T> output = of(outputs_, layer, examples);
-      math_.product(input.data(), read[2 * layer], read[2 * layer + 1], output.data(), examples,
-                    widths_[layer], widths_[layer + 1]);
+      if (layer == 0 && batch.sparse != nullptr) {
+        sparse_product(batch, read[0], read[1], output);
+      } else {
+        math_.product(input.data(), read[2 * layer], read[2 * layer + 1], output.data(), examples,
+                      widths_[layer], widths_[layer + 1]);
+      }
       if (layer < last) activate(output);
       input = output;
     }
     const T loss =
-        math_.softmax_cross_entropy(outputs_[last].data(), labels.data(), examples, widths_.back());
+        math_.softmax_cross_entropy(outputs_[last].data(), batch.labels.data(), examples, widths_.back());
     std::span<const T> error = of(outputs_, last, examples);
-    for (std::size_t layer = last;; --layer) {
-      const std::span<const T> into = layer == 0 ? images : of(outputs_, layer - 1, examples);
-      gradients.dense(2 * layer, into, error, examples);
+    for (std::size_t layer = last; layer > 0; --layer) {
+      gradients.dense(2 * layer, of(outputs_, layer - 1, examples), error, examples);
       gradients.bias(2 * layer + 1, error, examples);
-      if (layer == 0) return loss;
       error = back_through(layer, read[2 * layer], error, examples);
     }
+    gradients.dense(0, batch, error);
+    gradients.bias(1, error, examples);
+    return loss;
   }
 
  private:
@@ -55,6 +59,16 @@ class DensePass final : public Pass<T> {
 
   std::span<T> of(Layers& layers, std::size_t layer, std::size_t examples) noexcept {
     return std::span<T>(layers[layer]).first(examples * widths_[layer + 1]);
+  }
+
+  // The output of the first layer, from the pixels that are not zero.
+  void sparse_product(const Batch<T>& batch, const T* weights, const T* bias,
+                      std::span<T> output) const noexcept {
+    for (std::size_t e = 0; e < batch.examples; ++e) {
+      const std::span<const NonZero<T>> input = batch.nonzero(e);
+      math_.sparse_product(input.data(), input.size(), weights, bias, output.data() + e * widths_[1],
+                           widths_[1]);
+    }
   }
 
   void activate(std::span<T> values) const noexcept {

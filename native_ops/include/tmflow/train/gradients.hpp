@@ -1,6 +1,7 @@
 // The gradients of one worker's step, either written or kept as factors.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -9,6 +10,7 @@
 #include "tmflow/core/kernel.hpp"
 #include "tmflow/train/dense_math.hpp"
 #include "tmflow/train/placement.hpp"
+#include "tmflow/train/training_set.hpp"
 
 namespace tmflow::train {
 
@@ -34,6 +36,25 @@ class Gradients {
     }
     math_.weight_gradient(input.data(), output.data(), written(variable).data(), examples, product.rows(),
                           product.columns());
+  }
+
+  // The same for the layer whose input is the images of the batch.
+  void dense(std::size_t variable, const Batch<T>& batch, std::span<const T> output) noexcept {
+    if (batch.sparse == nullptr) return dense(variable, batch.images, output, batch.examples);
+    if (fused_) {
+      DenseGradient<T> product{.input = batch.images, .output = output, .examples = batch.examples};
+      if (batch.examples == 1) product.nonzero = batch.nonzero(0);
+      products_[places_[variable].region] = product;
+      return;
+    }
+    const std::span<T> gradient = written(variable);
+    const std::size_t columns = output.size() / batch.examples;
+    std::ranges::fill(gradient, T{0});
+    for (std::size_t e = 0; e < batch.examples; ++e) {
+      const std::span<const NonZero<T>> input = batch.nonzero(e);
+      math_.add_sparse_weight_gradient(input.data(), input.size(), output.data() + e * columns,
+                                       gradient.data(), columns);
+    }
   }
 
   // The gradient of the layer's bias.

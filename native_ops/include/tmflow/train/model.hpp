@@ -8,6 +8,7 @@
 
 #include "tmflow/train/gradients.hpp"
 #include "tmflow/train/placement.hpp"
+#include "tmflow/train/training_set.hpp"
 
 namespace tmflow::train {
 
@@ -17,11 +18,10 @@ class Pass {
  public:
   virtual ~Pass() = default;
 
-  // Forward and backward pass over one batch: `images` are [examples, pixels], `labels` one-hot [examples,
-  // classes]. `read` is the beginning of each variable, in the model's order, as this step reads it. It may
-  // be the shared memory itself, which others update in the meantime. Returns the loss before the step.
-  virtual T step(std::span<const T* const> read, std::span<const T> images, std::span<const T> labels,
-                 std::size_t examples, Gradients<T>& gradients) = 0;
+  // Forward and backward pass over one batch. `read` is the beginning of each variable, in the model's order,
+  // as this step reads it. It may be the shared memory itself, which others update in the meantime. Returns
+  // the loss before the step.
+  virtual T step(std::span<const T* const> read, const Batch<T>& batch, Gradients<T>& gradients) = 0;
 };
 
 template <std::floating_point T>

@@ -31,10 +31,9 @@ struct TrialPlan {
   bool full_measures = false;  // also lost updates, torn reads and lock times; this slows the trial down
 };
 
-// The data in the trial's order: step k uses the images [starts[k], starts[k] + batch).
-struct TrainingData {
-  std::span<const float> images;  // [n, pixels]
-  std::span<const float> labels;  // [n, classes]
+// Steps over a set: step k uses its examples [starts[k], starts[k] + batch).
+struct Steps {
+  const TrainingSet& set;
   std::span<const std::int64_t> starts;
   std::size_t batch;
 };
@@ -58,11 +57,11 @@ class Trial {
   // std::invalid_argument, with nothing changed, for another number of values.
   void set_variables(const std::vector<std::span<const float>>& values);
 
-  // Runs all steps of `data`; `losses` is empty or as long as data.starts, and gets the loss of each step
+  // Runs all steps; `losses` is empty or as long as steps.starts, and gets the loss of each step
   // before its update. Returns the seconds from the first worker's start to the last one's end. Throws
-  // std::invalid_argument, with nothing done, for data that does not fit; propagates exceptions of workers
+  // std::invalid_argument, with nothing done, for steps that do not fit; propagates exceptions of workers
   // once all have ended: the variables then keep the values reached.
-  double run(const TrainingData& data, float learning_rate, std::span<double> losses);
+  double run(const Steps& steps, float learning_rate, std::span<double> losses);
 
   // Measures of the updates of a region's elements.
   struct Lost {
@@ -96,7 +95,7 @@ class Trial {
 
   class Worker;
 
-  void check(const TrainingData& data, float learning_rate, std::span<double> losses) const;
+  void check(const Steps& steps, float learning_rate, std::span<double> losses) const;
 
   const std::unique_ptr<const Model<float>> model_;
   const TrialPlan plan_;

@@ -12,11 +12,12 @@
 
 namespace tmflow::htm::emulated {
 
-// The update of the elements [first, first + count), line by line of the variable: its elements are read,
-// then the gradient's at the same place, and they are written. This traversal stands for the hardware that
-// watches the loads and stores of the kernel. The kernel itself runs on the buffer, so it computes the same
-// bits. A line that the kernel `skip_zero` leaves as it is counts as read only; that the commit copies its
-// unchanged elements makes no difference, because no thread has written them since.
+// The update of the elements [first, first + count), or of those of them that lie in the rows of its
+// gradient, line by line of the variable: its elements are read, then the gradient's at the same place, and
+// they are written. This traversal stands for the hardware that watches the loads and stores of the kernel.
+// The kernel itself runs on the buffer, so it computes the same bits. A line that the kernel `skip_zero`
+// leaves as it is counts as read only; that the commit copies its unchanged elements makes no difference,
+// because no thread has written them since.
 //
 // The elements are copied in the same critical section in which their line is requested. So no thread writes
 // them during the copy: a transaction that commits does so in its own critical section, and an owner of the
@@ -29,51 +30,77 @@ class BufferedUpdate {
       : thread_(thread),
         line_bytes_(line_bytes),
         update_(update),
+        variable_(variable),
         first_(first),
-        elements_(variable.subspan(first, count)),
-        delta_(update.delta.subspan(first, count)) {}
+        count_(count) {}
 
   void operator()() {
-    if (read()) update_.kernel(buffer_.data(), delta_.data(), update_.alpha, buffer_.size());
+    if (read()) {
+      for_each_part([&](std::size_t, std::size_t n, const T* gradient, T* buffered) {
+        update_.kernel(buffered, gradient, update_.alpha, n);
+      });
+    }
     clear_upper_halves();
   }
 
   // For the commit. The shadow is notified only of completed updates: attempts that abort are no updates.
   void publish() {
-    update_.shadowed(first_, buffer_.size(), [&](std::size_t begin, std::size_t n) {
-      copy_(buffer_.data() + (begin - first_), elements_.data() + (begin - first_), n);
+    for_each_part([&](std::size_t part, std::size_t elements, const T*, const T* buffered) {
+      update_.shadowed(part, elements, [&](std::size_t begin, std::size_t n) {
+        copy_(buffered + (begin - part), variable_.data() + begin, n);
+      });
     });
     clear_upper_halves();
   }
 
  private:
+  // Runs `part(begin, n, gradient, buffered)` on each part of the update.
+  template <class Part>
+  void for_each_part(const Part& part) {
+    std::size_t at = 0;
+    update_.for_each_part(first_, count_, [&](std::size_t begin, std::size_t n, const T* gradient) {
+      part(begin, n, gradient, buffer_.data() + at);
+      at += n;
+    });
+  }
+
   // False: the transaction has aborted.
   bool read() {
     buffer_.clear();
-    while (buffer_.size() < elements_.size()) {
-      const std::size_t at = buffer_.size(), n = in_line(at), bytes = n * sizeof(T);
-      T* const from = elements_.data() + at;
-      const bool alive = thread_.access({Access::read(from, bytes), Access::read(delta_.data() + at, bytes),
-                                         Access::written(from, changes(at, n) ? bytes : 0)},
+    bool alive = true;
+    update_.for_each_part(first_, count_, [&](std::size_t begin, std::size_t n, const T* gradient) {
+      alive = alive && read_part(begin, n, gradient);
+    });
+    return alive;
+  }
+
+  bool read_part(std::size_t begin, std::size_t count, const T* gradient) {
+    for (std::size_t at = 0, n; at < count; at += n) {
+      T* const from = variable_.data() + begin + at;
+      n = std::min(in_line(from), count - at);
+      const std::size_t bytes = n * sizeof(T);
+      const bool written = changes({gradient + at, n});
+      const bool alive = thread_.access({Access::read(from, bytes), Access::read(gradient + at, bytes),
+                                         Access::written(from, written ? bytes : 0)},
                                         [&] {
-                                          buffer_.resize(at + n);
-                                          copy_(from, buffer_.data() + at, n);
+                                          const std::size_t size = buffer_.size();
+                                          buffer_.resize(size + n);
+                                          copy_(from, buffer_.data() + size, n);
                                         });
       if (!alive) return false;
     }
     return true;
   }
 
-  // Whether the kernel writes any of the elements [at, at + n). The gradient belongs to this thread alone.
-  bool changes(std::size_t at, std::size_t n) const {
-    const std::span<const T> line = delta_.subspan(at, n);
-    return !skips_zeros_ || std::ranges::any_of(line, [&](T delta) { return update_.alpha * delta != 0; });
+  // Whether the kernel writes any of the elements with this gradient, which belongs to this thread alone.
+  bool changes(std::span<const T> gradient) const {
+    return !skips_zeros_ ||
+           std::ranges::any_of(gradient, [&](T delta) { return update_.alpha * delta != 0; });
   }
 
-  // The number of elements from `at` on in one line of the variable.
-  std::size_t in_line(std::size_t at) const {
-    const auto address = reinterpret_cast<std::uintptr_t>(elements_.data() + at);
-    return std::min((line_bytes_ - address % line_bytes_) / sizeof(T), elements_.size() - at);
+  // The number of elements from `element` to the end of its line.
+  std::size_t in_line(const T* element) const {
+    return (line_bytes_ - reinterpret_cast<std::uintptr_t>(element) % line_bytes_) / sizeof(T);
   }
 
   Thread& thread_;
@@ -81,9 +108,8 @@ class BufferedUpdate {
   const GradientDescent<T>& update_;
   const bool skips_zeros_ = skips_zeros<T>(update_.kernel);
   const Copy<T> copy_ = find_copy<T>();
-  const std::size_t first_;
-  const std::span<T> elements_;
-  const std::span<const T> delta_;
+  const std::span<T> variable_;
+  const std::size_t first_, count_;
   std::vector<T> buffer_;
 };
 

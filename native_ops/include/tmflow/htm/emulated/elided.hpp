@@ -73,9 +73,10 @@ void run_chunks(Thread& thread, std::size_t line_bytes, const ElidedUpdate<T>& e
   for_each_chunk(elided, [&](std::size_t first, std::size_t count) {
     BufferedUpdate<T, Thread> inside(thread, line_bytes, elided.update, elided.variable, first, count);
     elide(Emulated(thread, notifying), notifying, budget, stats, inside, [&] {
-      const std::size_t bytes = count * sizeof(T);
-      thread.notice({Access::read(elided.update.delta.data() + first, bytes),
-                     Access::written(elided.variable.data() + first, bytes)});
+      elided.update.for_each_part(first, count, [&](std::size_t begin, std::size_t n, const T* gradient) {
+        thread.notice({Access::read(gradient, n * sizeof(T)),
+                       Access::written(elided.variable.data() + begin, n * sizeof(T))});
+      });
       elided.update(elided.variable, first, count);
     });
   });
