@@ -31,7 +31,8 @@ int serve() {
   return 0;
 }
 
-// Calls the task at this address for far more bytes than a connection may queue, after a call that is not answered.
+// Calls the task at this address for far more bytes than a connection may queue, after a call that is not
+// answered.
 int call_for_much(const char* address) {
   const auto client = new_transport({"test", "secret"});
   const auto peer = client->connect(address);
@@ -165,8 +166,8 @@ TEST(HpxProcesses, CallsToAKilledProcessEndAndDoNotHoldUpOthers) {
   }
 }
 
-// A caller that takes none of its answers, so that the thread that reads its calls waits for room, and then is
-// killed. HPX does not say that it cannot send them.
+// A caller that takes none of its answers, so that the thread that reads its calls waits for room, and then
+// is killed. HPX does not say that it cannot send them.
 TEST(HpxProcesses, ACallerThatIsKilledWithFullQueuesIsNoticed) {
   std::promise<void> cancelled;
   std::atomic<int> n_large = 0;

@@ -169,8 +169,8 @@ class Courier {
   }
 
   // Called when the process has just been heard from. If it is another one than before, at the same port, or
-  // HPX has failed to send to it, nothing that HPX has for it counts any more. From now on the receiver with this
-  // key hears of losses: of each, because a loss is reported under the same mutex.
+  // HPX has failed to send to it, nothing that HPX has for it counts any more. From now on the receiver with
+  // this key hears of losses: of each, because a loss is reported under the same mutex.
   void meet(const Key& key, const Key& process) {
     const std::lock_guard only(meeting_);  // who meets it second does not send until all is forgotten
     if (is_new(process)) {
@@ -194,8 +194,8 @@ class Courier {
   }
 
  private:
-  // Whether the process is another one than before, or one to which HPX has failed to send. Then everything that is
-  // queued is dropped, and the next generation begins.
+  // Whether the process is another one than before, or one to which HPX has failed to send. Then everything
+  // that is queued is dropped, and the next generation begins.
   bool is_new(const Key& process) {
     Items dropped;
     {
@@ -210,8 +210,8 @@ class Courier {
     return true;
   }
 
-  // HPX has failed to send. Drops all frames from now on: the process has ended, and HPX would try to reach it again
-  // and again.
+  // HPX has failed to send. Drops all frames from now on: the process has ended, and HPX would try to reach
+  // it again and again.
   void lose(std::uint64_t generation, const std::string& why) {
     const std::lock_guard only(meeting_);
     Items dropped;
@@ -354,9 +354,7 @@ Key process() {
   return key;
 }
 
-void watch(const Key& key, const Endpoint& other, const Key& process) {
-  courier(other).meet(key, process);
-}
+void watch(const Key& key, const Endpoint& other, const Key& process) { courier(other).meet(key, process); }
 
 void drop(const Endpoint& to, const Key& key) { courier(to).drop(key); }
 
