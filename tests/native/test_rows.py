@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def test_threads_lose_no_row(strategy: str) -> None:
         array = np.zeros(TABLE)
         region = loader.core().Region(array, THREADS)
         with ThreadPoolExecutor(THREADS) as pool:
-            made = list(pool.map(lambda worker: add_ones(region, variant, worker), range(THREADS)))  # noqa: B023
+            made = list(pool.map(partial(add_ones, region, variant), range(THREADS)))
         region.settle()
         np.testing.assert_array_equal(array, np.broadcast_to(sum(made)[:, None], TABLE), err_msg=str(variant))
         assert [row["updates"] for row in region.counters()] == [STEPS] * THREADS
