@@ -101,7 +101,9 @@ def test_threads_lose_no_row(strategy: str) -> None:
         with ThreadPoolExecutor(THREADS) as pool:
             made = list(pool.map(partial(add_ones, region, variant), range(THREADS)))
         region.settle()
-        np.testing.assert_array_equal(array, np.broadcast_to(np.sum(made, axis=0)[:, None], TABLE), err_msg=str(variant))
+        np.testing.assert_array_equal(
+            array, np.broadcast_to(np.sum(made, axis=0)[:, None], TABLE), err_msg=str(variant)
+        )
         assert [row["updates"] for row in region.counters()] == [STEPS] * THREADS
 
 
