@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "in_step.hpp"
+#include "repeated.hpp"
 #include "tmflow/adaptive/chooser.hpp"
 #include "tmflow/adaptive/gate.hpp"
 #include "tmflow/core/registry.hpp"
@@ -250,7 +251,8 @@ TEST(Adaptive, KeepsConsistencyWhateverItChooses) {
     const std::vector<std::string> given{"promise=" + promise};
     for (const std::int64_t elements : {1, 100, 20'000}) {
       const auto strategy = make_strategy<ArrayRegion<double>>("adaptive", given);
-      const auto report = audit<double>(*strategy, {.threads = 4, .updates = 2000, .elements = elements});
+      const auto report =
+          audit<double>(*strategy, {.threads = 4, .updates = repeated(2000), .elements = elements});
       EXPECT_TRUE(report.clean()) << promise << " " << elements;
       EXPECT_EQ(report.counted, report.made);
     }

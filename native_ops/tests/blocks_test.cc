@@ -16,6 +16,7 @@
 #include "block_mutants.hpp"
 #include "block_schedules.hpp"
 #include "in_step.hpp"
+#include "repeated.hpp"
 #include "tmflow/core/lazy_by_size.hpp"
 #include "tmflow/measure/audit.hpp"
 #include "tmflow/strategies/combining.hpp"
@@ -82,10 +83,10 @@ TYPED_TEST(BlockStrategy, LosesNothing) {
     for (const std::int64_t elements : {1, 10, 999, 1001}) {
       for (const std::size_t block : {1, 7, 500, 5000}) {
         TypeParam strategy(block);
-        const AuditPlan plan{.threads = threads, .updates = 60, .elements = elements};
+        const AuditPlan plan{.threads = threads, .updates = repeated(60), .elements = elements};
         const AuditReport report = audit<float>(strategy, plan);
         EXPECT_TRUE(report.clean()) << threads << " threads, " << elements << " in blocks of " << block;
-        EXPECT_EQ(report.counted, threads * 60);
+        EXPECT_EQ(report.counted, threads * plan.updates);
       }
     }
   }

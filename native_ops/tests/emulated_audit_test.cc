@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "refused.hpp"
+#include "repeated.hpp"
 #include "tmflow/core/registry.hpp"
 #include "tmflow/htm/emulated/buffered_update.hpp"
 #include "tmflow/measure/audit.hpp"
@@ -213,7 +214,7 @@ TEST_P(EmulatedAudit, LosesNothing) {
     for (const std::int64_t elements : {1, 100, 1500}) {  // the last is too large for POWER
       const auto parameters = on(machine, {"budget=" + budget, "subscription=" + subscription});
       const auto strategy = make_strategy<ArrayRegion<double>>("htm", parameters);
-      const int updates = threads > 4 ? 30 : 150;  // many threads take turns on few processors
+      const int updates = repeated(threads > 4 ? 30 : 150);  // many threads take turns on few processors
       const AuditReport report =
           audit<double>(*strategy, {.threads = threads, .updates = updates, .elements = elements});
       EXPECT_TRUE(report.clean()) << "budget " << budget << ", " << elements << " elements";

@@ -80,6 +80,7 @@ def assert_each_exactly_once(runs: list[Run], trials: int = TRIALS) -> None:
     assert {run.status for run in runs} == {"ok"}
 
 
+@pytest.mark.deep
 def test_everything_killed_in_a_round(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
     checkout = checkout_at(tmp_path / "checkout", SLOW)
     pipeline = start(checkout)

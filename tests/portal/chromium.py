@@ -12,6 +12,8 @@ SIZES: dict[str, ViewportSize] = {
     "desktop": {"width": 1440, "height": 1000},
     "phone": {"width": 390, "height": 844},
 }
+# Playwright waits 5 s for an element, which is too short for a page that is computed beside other tests.
+expect.set_options(timeout=30_000)
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
@@ -31,4 +33,4 @@ def chromium(*flags: str) -> Iterator[Browser]:
 def settled(page: Page) -> None:
     """Wait until the page's script has ended and all its content is displayed."""
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
-    expect(page.get_by_test_id("stSkeleton")).to_have_count(0, timeout=20_000)
+    expect(page.get_by_test_id("stSkeleton")).to_have_count(0)

@@ -112,7 +112,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 def opened(page: Page, address: str, heading: str) -> None:
     page.goto(address)
-    expect(page.get_by_role("heading", level=1)).to_have_text(heading, timeout=30_000)  # a new server imports first
+    expect(page.get_by_role("heading", level=1)).to_have_text(heading)
     settled(page)
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
@@ -298,7 +298,7 @@ def _estimates(rows: list[Any]) -> dict[tuple[str, int], float]:
 )
 def test_a_wrong_value_in_the_url_is_told(page: Page, portal: str, view: str, said: str) -> None:
     page.goto(f"{portal}/{view}")
-    expect(page.get_by_role("alert").first).to_contain_text(said, timeout=30_000)
+    expect(page.get_by_role("alert").first).to_contain_text(said)
     settled(page)
     expect(page.get_by_test_id("stException")).to_have_count(0)
 

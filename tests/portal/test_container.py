@@ -81,6 +81,7 @@ async def _visited(at: str) -> dict[tuple[str, str], Got]:
     return got
 
 
+@pytest.mark.deep
 def test_each_page_of_the_image_is_that_of_the_whole_project(tmp_path: Path) -> None:
     url = seed_database(tmp_path)
     image, project = laid_out(tmp_path / "image", copied()), laid_out(tmp_path / "whole", ["."])

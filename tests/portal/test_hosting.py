@@ -73,17 +73,17 @@ def test_a_visitor_reads_through_tls_and_sees_a_new_database_at_the_next_click(s
         refused: list[str] = []
         page.on("response", lambda reply: refused.append(reply.url) if reply.status >= 429 else None)
         page.goto(f"{address}/portal/runs")
-        expect(page.get_by_role("heading", level=1)).to_have_text("Runs", timeout=30_000)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
         before = queries.revision(engine.open_reader(engine.sqlite_url(server.database)))
         page.goto(f"{address}/portal/explore")
-        expect(page.get_by_text(f"database revision {before}").first).to_be_visible(timeout=30_000)
+        expect(page.get_by_text(f"database revision {before}").first).to_be_visible()
         other = server.database.parent / "other"
         other.mkdir()
         snapshot(seed_database(other, rounds=3, transactions=False), server.database)
         after = queries.revision(engine.open_reader(engine.sqlite_url(server.database)))
         assert after != before
         page.reload()
-        expect(page.get_by_text(f"database revision {after}").first).to_be_visible(timeout=30_000)
+        expect(page.get_by_text(f"database revision {after}").first).to_be_visible()
         assert [url for url in elsewhere if not url.startswith(("data:", "blob:"))] == []
         assert refused == [], "a limit refused what one visitor needs"
 
@@ -150,7 +150,7 @@ def test_links_and_downloads_stay_below_the_portals_address(server: Server) -> N
         page = browser.new_context(ignore_https_errors=True).new_page()
         page.goto(f"{address}/portal/")
         page.get_by_test_id("stTopNavLink").filter(has_text="Explore").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("Explore", timeout=30_000)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Explore")
         settled(page)
         assert urlsplit(page.url).path == "/portal/explore"
         page.get_by_role("button", name="Share").click()

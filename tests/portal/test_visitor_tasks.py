@@ -245,6 +245,7 @@ def test_a_bundle_from_upload_to_acceptance(visitor: Visitor, browser: Browser, 
     maintainer.page.context.close()
 
 
+@pytest.mark.deep
 def test_the_published_site_answers_too(browser: Browser, tmp_path: Path) -> None:
     database = contributed(tmp_path, "intel-xeon-processor-4t/*.zip")  # all together would take three times as long
     command = [sys.executable, "-m", "tmflow", "publish", str(tmp_path / "site")]

@@ -26,7 +26,7 @@ WRITERS = 16
 FORK = multiprocessing.get_context("fork")  # which has imported all that it needs; no connection stays open
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_an_import_that_is_killed_is_all_or_nothing(tmp_path: Path) -> None:
     own = tmp_path / "own.db"
     record.write(tmp_path / "own.jsonl", [consistent(run) for run in sample_runs()])

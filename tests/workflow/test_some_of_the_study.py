@@ -64,6 +64,7 @@ def test_named_experiments_then_the_rest_in_order(tmp_path: Path, tmflow: Tmflow
     assert f"  figures   {results}/figures/\n  report    {results}/report.html\n" in whole.stdout
 
 
+@pytest.mark.deep
 def test_each_round_is_stored_by_the_next_step(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
     """An unusable database prevents only the storing, and the round can be stored later."""
     checkout = checkout_at(tmp_path / "checkout", SOME)
@@ -92,6 +93,7 @@ def test_each_round_is_stored_by_the_next_step(tmp_path: Path, tmflow: Tmflow, c
     assert stored(checkout) == {("one", 1), ("one", 2)}
 
 
+@pytest.mark.deep
 def test_a_round_that_is_stored_and_measured_again_belongs_to_another_campaign(
     tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]
 ) -> None:

@@ -161,6 +161,7 @@ def test_what_is_measured_stays_measured(study: Checkout, tmflow: Tmflow) -> Non
     assert tmflow("study", "status", "--json", **study.variables).stdout == cost
 
 
+@pytest.mark.deep
 def test_fresh_measures_anew_and_keeps_what_was(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
     """Also: a point that cannot run is a result; the study continues, and figures and tables say so."""
     config = deepcopy(TINY)

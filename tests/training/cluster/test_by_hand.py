@@ -141,7 +141,7 @@ def test_a_server_that_is_interrupted_ends_all(begin: Begin) -> None:
     assert [ended(process)[0] for process in (chief, other)] == [1, 1]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_same_commands_continue_from_the_last_checkpoint(begin: Begin, tmp_path: Path) -> None:
     file = tmp_path / "softmax.checkpoint"
     long = ("--iterations", "6000", "--learning-rate", "0.1")

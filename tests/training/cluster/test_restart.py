@@ -126,6 +126,7 @@ def test_every_step_is_counted_once_after_a_server_or_the_chief_is_killed(
     assert file.read_bytes() == content
 
 
+@pytest.mark.deep
 def test_nothing_is_saved_without_the_steps_of_a_worker_that_was_killed(tmflow: Tmflow, tmp_path: Path) -> None:
     file = tmp_path / "softmax.checkpoint"
     run, _ = killed(file, "worker", 1, "--threads", "2")
@@ -135,6 +136,7 @@ def test_nothing_is_saved_without_the_steps_of_a_worker_that_was_killed(tmflow: 
     assert (updates_of(run), steps_of(run)) == ({"W": STEPS, "b": STEPS}, STEPS)
 
 
+@pytest.mark.deep
 def test_another_number_of_workers_continues_in_mode_sync(tmflow: Tmflow, tmp_path: Path) -> None:
     file = tmp_path / "softmax.checkpoint"
     killed(file, "ps", 0, "--threads", "2", "--mode", "sync")
@@ -147,6 +149,7 @@ def test_another_number_of_workers_continues_in_mode_sync(tmflow: Tmflow, tmp_pa
     assert run["final_accuracy"] > 0.8
 
 
+@pytest.mark.deep
 def test_layers_on_several_workers_continue_after_any_of_them_is_killed(tmflow: Tmflow, tmp_path: Path) -> None:
     """Each of its workers is needed, so that the training ends with any of them."""
     file, options = tmp_path / "mlp.checkpoint", ("--threads", "2", "--mode", "model_parallel", "--model", "mnist_mlp")
