@@ -20,6 +20,7 @@
 #include "tmflow/core/gathered_rows.hpp"
 #include "tmflow/core/registry.hpp"
 #include "tmflow/measure/audit.hpp"
+#include "tmflow/measure/variable_measures.hpp"
 #include "tmflow/strategies/block_stm.hpp"
 #include "tmflow/strategies/lock.hpp"
 #include "tmflow/strategies/striped.hpp"
@@ -291,6 +292,28 @@ TEST(RowUpdates, AuditInStepPassesWhatHoldsEachRow) {
   EXPECT_TRUE(audit_rows_in_step(rows_apart, std::chrono::milliseconds(50)).clean());
   BlockStm stm(ByRows<Lock>::kWidth);
   EXPECT_TRUE(audit_rows_in_step(stm, std::chrono::milliseconds(50)).clean());
+}
+
+// Of two updates of two rows, one is not made.
+TEST(RowMeasures, AnUpdateThatIsNotMadeIsLost) {
+  const std::vector<std::int64_t> rows{2, 5};
+  const std::vector<float> values(2 * 10, 1);
+  const RowGradient<float> gradient{.rows = rows, .values = values, .width = 10, .elements = 100};
+  const GradientDescent<float> update{.alpha = -1, .rows = &gradient};
+  std::vector<float> variable(100);
+  for (const std::string strategy : {"nolock", "striped", "atomic"}) {
+    VariableMeasures measures(strategy, {}, variable.size(), 2, 10);
+    measures.around(update, 0, [&](const GradientDescent<float>& measured) { measured(variable, 0, 100); });
+    EXPECT_EQ(measures.expected(1), 20);
+    EXPECT_EQ(measures.kept(), 20) << strategy;
+    if (strategy != "atomic") {  // which counts beside the variable, whatever happens to that
+      measures.around(update, 1, [](const GradientDescent<float>&) {});
+      EXPECT_EQ(measures.expected(2), 40);
+      EXPECT_EQ(measures.kept(), 20) << strategy;
+    }
+    measures.reset();
+    EXPECT_EQ(measures.expected(0) + measures.kept(), 0);
+  }
 }
 
 }  // namespace

@@ -16,10 +16,12 @@ from tests.support.sample_runs import CLUSTER, EMULATED, ENVIRONMENT, FULL, PLAT
 from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.bundle import format
 from tmflow.bundle.problems import MAX_PROBLEMS, Problem, Report
-from tmflow.bundle.rules.expectations import DIGITS_TO_TEST, Limits
+from tmflow.bundle.rules.expectations import DIGITS_TO_TEST, Limits, expect
 from tmflow.bundle.verify import verify
 from tmflow.runfile import record
-from tmflow.training.data import SYNTHETIC_TEST
+from tmflow.spec.strategies import parameters_of
+from tmflow.spec.trial import TrialSpec
+from tmflow.training import synthetic
 
 RunDocument = dict[str, Any]
 Change = Callable[[RunDocument], object]
@@ -290,9 +292,26 @@ CONVNET = {
 }  # fmt: skip
 
 
+def test_an_update_of_rows_changes_those_of_its_examples() -> None:
+    factors: dict[str, Any] = {
+        "model": "sparse_logistic", "dataset": "synthetic", "features": 100, "nonzeros": 4, "width": 5, "skew": 1.0,
+        "driver": "native", "threads": 2, "iterations": 10, "learning_rate": 0.1, "strategy": "htm", "batch": 3,
+        **parameters_of("htm"), "provider": "rtm",
+    }  # fmt: skip
+    limits = Limits({10: 10.0, 1000: 1000.0})
+    expected = expect(TrialSpec.model_validate(factors), limits)
+    assert expected.changed == {"weights": (20, 60)}
+    assert expected.update_s == {"weights": pytest.approx(10e-9)}  # half of that of 20 elements
+    assert (expected.sections, expected.tested) == ({"weights": 1}, synthetic.TEST_EXAMPLES)
+    in_chunks = expect(TrialSpec.model_validate(factors | {"chunk": 5, "batch": 10}), limits)
+    assert (in_chunks.sections, in_chunks.changed) == (None, {"weights": (20, 200)})
+    whole = expect(TrialSpec.model_validate(factors | {"batch": 100}), limits)
+    assert whole.changed == {"weights": (20, 500)}
+
+
 def test_inference_makes_no_updates_and_has_no_limit_of_them(tmp_path: Path) -> None:
     run = valid_run("tf_lock", **CONVNET, passes="forward")
-    run.update(counters=[], loop_s=1e-3, final_accuracy=1 / SYNTHETIC_TEST)
+    run.update(counters=[], loop_s=1e-3, final_accuracy=1 / synthetic.TEST_IMAGES)
     assert checked(tmp_path / "b.zip", run).problems == []
     run.update(counters=[{"worker": 0, "variable": "conv1_W", "updates": run["spec"]["iterations"]}])
     assert "but the trial makes 0" in only(checked(tmp_path / "b.zip", run)).text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,7 +80,9 @@ def test_dropout_keeps_the_share_and_the_mean() -> None:
 def test_numpy_and_tensorflow_say_the_same_of_what_the_native_driver_trains(name: str) -> None:
     model = load_network(name)
     activations = ("sigmoid", "relu") if "activation" in MODELS[name].factors else (None,)
-    images = np.random.default_rng(5).random((7, 784), np.float32)
+    images: Any = np.random.default_rng(5).random((7, 784), np.float32)
+    if model.takes_features:
+        images = np.random.default_rng(5).integers(0, 2000, (7, 16), np.int32)
     for activation in activations:
         spec = make_spec(name, activation=activation)
         arguments = (784, spec.hidden, spec.activation, "lock", [], 1)
@@ -87,8 +90,9 @@ def test_numpy_and_tensorflow_say_the_same_of_what_the_native_driver_trains(name
             with pytest.raises(ValueError, match=f"the native driver has no model '{name}'"):
                 loader.core().NativeTrial(name, *arguments)
             continue
-        loader.core().NativeTrial(name, *arguments)
-        values = model.initial_values(spec, 3)
+        loader.core().NativeTrial(name, *arguments, features=spec.features, width=spec.width)
+        drawn = np.random.default_rng(6)  # some models begin with zeros
+        values = [value + drawn.standard_normal(value.shape, np.float32) for value in model.initial_values(spec, 3)]
         expected = model.logits(spec, images, values, False)
         np.testing.assert_allclose(model.scores(spec, images, values), expected, rtol=1e-4, atol=1e-5)
 

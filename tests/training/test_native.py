@@ -285,6 +285,8 @@ TRIALS: list[tuple[dict[str, Any], str]] = [
     ({"model": "mnist_mlp", "hidden": 5}, "model 'mnist_mlp' needs hidden"),
     ({"model": "mnist_mlp", "hidden": 5, "activation": "tanh"}, "unknown activation 'tanh'; valid: sigmoid, relu"),
     ({"matrix": 0}, "needs a matrix of at least 1 pixel"),
+    ({"features": 5}, "model 'mnist_softmax' takes images, so features and width do not apply"),
+    ({"model": "sparse_logistic", "features": 5}, "model 'sparse_logistic' needs features .* and width"),
     ({"strategy": "none"}, "unknown strategy 'none'; valid: "),
     ({"parameters": ["budget=1"]}, "strategy 'lock' has no parameter 'budget'"),
     ({"workers": 0}, "workers must be at least 1, not 0"),
@@ -313,6 +315,25 @@ NOT_MATRICES: list[tuple[dict[str, Any], str]] = [
     ({"images": IMAGES[:0], "labels": LABELS[:0]}, "with the same n, at least 1"),
     ({"images": IMAGES[:, :0].copy()}, "with the same n, at least 1"),
 ]
+
+
+FEATURES = np.array([[0, 3], [4, 1]] * 10, np.int32)
+NOT_FEATURES: list[tuple[dict[str, Any], str]] = [
+    ({"features": FEATURES.astype(np.int64)}, "features must be a C-contiguous NumPy array of int32 with two dim"),
+    ({"features": FEATURES[:, 0].copy()}, "features must be a C-contiguous NumPy array of int32 with two dimensions"),
+    ({"features": FEATURES[:19]}, r"features must be \[n, of each example\] and labels \[n, classes\] with the same n"),
+    ({"features": FEATURES[:, :0].copy()}, "with the same n, at least 1"),
+    ({"number": 4}, "example 1 has feature 4, but features are numbered from 0 to 3"),
+    ({"number": -1}, "number must not be negative"),
+    ({"features": -FEATURES}, "example 0 has feature -3, but features are numbered from 0 to 4"),
+    ({"features": FEATURES // FEATURES.max()}, "example 0 has feature 0 twice"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), NOT_FEATURES)
+def test_bad_examples_of_features_are_refused(wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        loader.core().TrainingSet(**{"features": FEATURES, "labels": LABELS, "number": 5} | wrong)
 
 
 @pytest.mark.parametrize(("wrong", "sentence"), NOT_MATRICES)

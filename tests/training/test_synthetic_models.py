@@ -11,8 +11,9 @@ from tests.training.conftest import SEED, checked, make_spec, strategy_of
 from tmflow import runtime
 from tmflow.spec.models import MODELS
 from tmflow.spec.trial import TrialSpec
+from tmflow.training import synthetic
 from tmflow.training.convnets import CLASSES
-from tmflow.training.data import TrialData, synthetic
+from tmflow.training.data import TrialData
 from tmflow.training.models import load_network
 from tmflow.training.session import Variant
 
@@ -29,8 +30,7 @@ def spec_of(model: str, **factors: Any) -> TrialSpec:
 
 
 def data_of(spec: TrialSpec) -> TrialData:
-    network = load_network(spec.model)
-    return synthetic(SEED, network.pixels(spec), network.classes)
+    return synthetic.of_spec(spec, SEED)
 
 
 def trained(model: str, **factors: Any) -> tuple[Any, list[Any]]:

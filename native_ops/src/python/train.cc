@@ -50,22 +50,41 @@ std::size_t not_negative(const char* factor, std::int64_t given) {
   return static_cast<std::size_t>(given);
 }
 
-// The arrays of a training set, which stay alive with it.
+template <class T>
+std::span<const T> numbers(const Read<T>& array) {
+  return {array.data(), array.size()};
+}
+
+// A training set, with the arrays that it refers to.
 class TrainingArrays {
  public:
   TrainingArrays(nb::handle images, nb::handle labels)
-      : images_(matrix(images, "images must be a C-contiguous NumPy array of float32 with two dimensions")),
-        labels_(matrix(labels, "labels must be a C-contiguous NumPy array of float32 with two dimensions")),
-        set_({images_.data(), images_.size()}, {labels_.data(), labels_.size()}, images_.shape(1),
-             labels_.shape(1)) {}
+      : images_(matrix<float>(images,
+                              "images must be a C-contiguous NumPy array of float32 with two dimensions")),
+        labels_(matrix<float>(labels, kLabels)),
+        set_(numbers(images_), numbers(labels_), images_.shape(1), labels_.shape(1)) {}
+
+  TrainingArrays(nb::handle features, nb::handle labels, std::int64_t number)
+      : labels_(matrix<float>(labels, kLabels)), set_(of_features(features, labels_, number)) {}
 
   const train::TrainingSet& set() const noexcept { return set_; }
 
  private:
-  static Read<float> matrix(nb::handle given, const char* what) {
-    const auto array = cast<Read<float>>(given, what);
+  static constexpr const char* kLabels =
+      "labels must be a C-contiguous NumPy array of float32 with two dimensions";
+
+  template <class T>
+  static Read<T> matrix(nb::handle given, const char* what) {
+    const auto array = cast<Read<T>>(given, what);
     if (array.ndim() != 2) throw nb::value_error(what);
     return array;
+  }
+
+  static train::TrainingSet of_features(nb::handle given, const Read<float>& labels, std::int64_t number) {
+    const auto features = matrix<std::int32_t>(
+        given, "features must be a C-contiguous NumPy array of int32 with two dimensions");
+    return train::TrainingSet::of_features(numbers(features), features.shape(1), numbers(labels),
+                                           not_negative("number", number), labels.shape(1));
   }
 
   const Read<float> images_, labels_;
@@ -77,11 +96,14 @@ class NativeTrial {
   NativeTrial(const std::string& model, std::int64_t matrix, std::optional<std::int64_t> hidden,
               const std::optional<std::string>& activation, const std::string& strategy,
               const std::vector<std::string>& parameters, int workers, const std::string& layout,
-              const std::string& reading, const std::string& pinning, const std::string& measures) {
+              const std::string& reading, const std::string& pinning, const std::string& measures,
+              std::optional<std::int64_t> features, std::optional<std::int64_t> width) {
     using train::Layout, train::ReadingOf;
     train::ModelFactors factors{.matrix = not_negative("matrix", matrix)};
     if (hidden) factors.hidden = not_negative("hidden", *hidden);
     if (activation) factors.activation = *activation;
+    if (features) factors.features = not_negative("features", *features);
+    if (width) factors.width = not_negative("width", *width);
     const train::TrialPlan plan{
         .strategy = strategy,
         .parameters = parameters,
@@ -216,21 +238,30 @@ class NativeTrial {
 }  // namespace
 
 void bind_train(nb::module_& m) {
-  nb::class_<TrainingArrays>(m, "TrainingSet", "Images and labels that trials of the native driver train on.")
+  nb::class_<TrainingArrays>(m, "TrainingSet",
+                             "Examples and labels that trials of the native driver train on.")
       .def(nb::init<nb::handle, nb::handle>(), nb::arg("images"), nb::arg("labels"),
            "Images [n, pixels] and one-hot labels [n, classes], float32, which must not change. If most "
            "pixels are "
            "zero, the others are listed, which takes about as long as reading the images. Raises ValueError "
            "for "
-           "other arrays.");
+           "other arrays.")
+      .def(nb::init<nb::handle, nb::handle, std::int64_t>(), nb::arg("features"), nb::arg("labels"),
+           nb::arg("number"),
+           "Examples that have a few of `number` features: the features of each, int32 [n, of an example], "
+           "each "
+           "once, and one-hot labels [n, classes]. The features are copied. Raises ValueError for other "
+           "arrays.");
   nb::class_<NativeTrial>(m, "NativeTrial",
                           "A model's variables, trained by C++ threads under a strategy; no TensorFlow.")
       .def(nb::init<const std::string&, std::int64_t, std::optional<std::int64_t>,
                     const std::optional<std::string>&, const std::string&, const std::vector<std::string>&,
-                    int, const std::string&, const std::string&, const std::string&, const std::string&>(),
+                    int, const std::string&, const std::string&, const std::string&, const std::string&,
+                    std::optional<std::int64_t>, std::optional<std::int64_t>>(),
            nb::arg("model"), nb::arg("matrix"), nb::arg("hidden").none(), nb::arg("activation").none(),
            nb::arg("strategy"), nb::arg("parameters"), nb::arg("workers"), nb::arg("layout") = "separate",
            nb::arg("reading") = "plain", nb::arg("pinning") = "none", nb::arg("measures") = "usual",
+           nb::arg("features").none() = nb::none(), nb::arg("width").none() = nb::none(),
            "The factors are those of a trial's spec, the parameters \"name=value\". Raises ValueError for "
            "unknown values and invalid combinations.")
       .def("set_variables", &NativeTrial::set_variables, nb::arg("values"),

@@ -21,11 +21,22 @@ TrainingSet::TrainingSet(std::span<const float> images, std::span<const float> l
                          std::size_t classes)
     : images_(images), labels_(labels), pixels_(pixels), classes_(classes) {
   const std::size_t n = pixels == 0 ? 0 : images.size() / pixels;
-  if (n == 0 || images.size() != n * pixels || labels.size() != n * classes) {
+  if (n == 0 || classes == 0 || images.size() != n * pixels || labels.size() != n * classes) {
     throw std::invalid_argument(
         "images must be [n, pixels] and labels [n, classes] with the same n, at least 1");
   }
   if (is_sparse(images)) sparse_.emplace(images, pixels);
+}
+
+TrainingSet TrainingSet::of_features(std::span<const std::int32_t> features, std::size_t each,
+                                     std::span<const float> labels, std::size_t number, std::size_t classes) {
+  const std::size_t n = each == 0 ? 0 : features.size() / each;
+  if (number == 0) throw std::invalid_argument("the number of all features must be at least 1");
+  if (n == 0 || classes == 0 || features.size() != n * each || labels.size() != n * classes) {
+    throw std::invalid_argument(
+        "features must be [n, of each example] and labels [n, classes] with the same n, at least 1");
+  }
+  return {SparseMatrix<float>(features, each, number), labels, number, classes};
 }
 
 }  // namespace tmflow::train

@@ -36,6 +36,19 @@ void check(const TrialPlan& plan) {
   }
 }
 
+// Throws if a variable is updated by rows, and the plan does not allow that.
+void check_rows(const std::vector<VariableShape>& shapes, const TrialPlan& plan) {
+  if (std::ranges::none_of(shapes, &VariableShape::by_rows)) return;
+  if (!listed_strategy(plan.strategy).info.updates_rows) {
+    throw std::invalid_argument("strategy '" + plan.strategy +
+                                "' walks a gradient of the whole variable, so it cannot update rows");
+  }
+  if (plan.layout == Layout::joined) {
+    throw std::invalid_argument(
+        "rows of a variable are updated in a region of its own: layout must be separate");
+  }
+}
+
 }  // namespace
 
 Trial::Trial(std::unique_ptr<const Model<float>> model, const TrialPlan& plan)
@@ -46,13 +59,15 @@ Trial::Trial(std::unique_ptr<const Model<float>> model, const TrialPlan& plan)
       fused_(fuses(plan)),
       memory_(placement_),
       tracker_(plan.workers, static_cast<int>(placement_.region_sizes().size())) {
+  check_rows(shapes_, plan);
   for (std::size_t region = 0; region < placement_.region_sizes().size(); ++region) {
     regions_.push_back(std::make_unique<Padded<Shared>>(memory_.region(region)));
     Shared& shared = regions_.back()->value;
     shared.strategy = make_strategy<Region>(plan.strategy, plan.parameters);
     if (plan.full_measures) {
       shared.measures = std::make_unique<VariableMeasures>(plan.strategy, plan.parameters,
-                                                           placement_.region_sizes()[region], plan.workers);
+                                                           placement_.region_sizes()[region], plan.workers,
+                                                           placement_.row_width(region));
     }
     for (int worker = 0; worker < plan.workers; ++worker) {
       tracker_.stats(worker, static_cast<int>(region)).time_locks(plan.full_measures);
@@ -122,7 +137,7 @@ Trial::Lost Trial::lost(std::size_t region) {
   for (int worker = 0; worker < plan_.workers; ++worker) {
     updates += tracker_.stats(worker, static_cast<int>(region)).updates();
   }
-  const std::int64_t expected = updates * static_cast<std::int64_t>(measures->elements());
+  const std::int64_t expected = measures->expected(updates);
   return {.expected = expected, .lost = expected - measures->kept()};
 }
 
@@ -138,6 +153,11 @@ std::span<const float> Trial::variable(std::size_t variable) {
 
 void Trial::check(const Steps& steps, float learning_rate, std::span<double> losses) const {
   const std::size_t pixels = model_->pixels(), classes = model_->classes(), images = steps.set.size();
+  if (steps.set.has_images() != model_->takes_images()) {
+    throw std::invalid_argument(
+        model_->takes_images() ? "the model takes images, not examples that have a few of many features"
+                               : "the model takes examples that have a few of many features, not images");
+  }
   if (steps.set.pixels() != pixels || steps.set.classes() != classes) {
     throw std::invalid_argument("images and labels must be [n, " + std::to_string(pixels) + "] and [n, " +
                                 std::to_string(classes) + "] with the same n");

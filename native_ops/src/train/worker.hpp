@@ -17,7 +17,7 @@ class alignas(kCacheLine) Trial::Worker {
         number_(number),
         pass_(trial.model_->make_pass(batch)),
         gradients_(trial.placement_, trial.fused_),
-        copies_(trial.placement_) {
+        copies_(trial.placement_, [&](std::size_t region) { return copies(trial.regions_[region]->value); }) {
     for (std::size_t variable = 0; variable < trial.shapes_.size(); ++variable) {
       const bool copied = copies(trial.regions_[trial.placement_.places()[variable].region]->value);
       read_.push_back((copied ? copies_ : trial.memory_).variable(variable).data());
@@ -69,6 +69,9 @@ class alignas(kCacheLine) Trial::Worker {
 
   void read(std::size_t region) {
     Shared& shared = trial_.regions_[region]->value;
+    // Nobody is notified of a plain read of rows: the pass knows which rows it reads, and a notice of the
+    // whole variable would abort every emulated transaction.
+    if (trial_.placement_.row_width(region) != 0 && trial_.plan_.reading == ReadingOf::plain) return;
     if (shared.shadow() == nullptr) return read(shared, {.into = copies_.region(region)}, *stats_[region]);
     WatchedRead watch(*shared.shadow());
     read(shared, {.into = copies_.region(region), .watch = &watch}, *stats_[region]);

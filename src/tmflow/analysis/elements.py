@@ -1,8 +1,8 @@
 """Update elements: the share of all updated elements whose update committed in a transaction.
 
-An update changes every element of a variable. A share of updates counts the ten elements of a bias like the millions of
-a weight matrix, so most updates may commit while almost no element is updated in a transaction. These shares count
-elements.
+An update changes every element of a variable, or some rows of the only one. A share of updates counts the ten elements
+of a bias like the millions of a weight matrix, so most updates may commit while almost no element is updated in a
+transaction. These shares count elements.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from tmflow.spec.trial import TrialSpec
 from tmflow.training.models import load_network
 from tmflow.training.network import Layout
 
-SHAPE = ["model", "matrix", "hidden", "image_size", "layout"]  # the factors that determine the variables of a run
+# The factors that determine the variables of a run; the numbers are None for models that do not have them.
+NUMBERS = ["matrix", "hidden", "image_size", "features", "width"]
+SHAPE = ["model", "layout", *NUMBERS]
 
 
 def variable_sizes(runs: pd.DataFrame) -> pd.DataFrame:
     """The elements of each variable of each run: uid, variable, elements. `runs` has the columns uid and `SHAPE`."""
 
     @cache
-    def sizes(
-        model: str, matrix: int, hidden: int | None, image_size: int | None, layout: str
-    ) -> list[tuple[str, int]]:
+    def sizes(model: str, layout: str, numbers: tuple[int | None, ...]) -> list[tuple[str, int]]:
         if model not in MODELS:  # a run of another version of tmflow
             return []
         # Only these factors matter, and a complete spec would be checked for each shape.
-        factors: dict[str, Any] = {"model": model, "matrix": matrix, "layout": layout}
-        spec = TrialSpec.model_construct(**factors, hidden=hidden, image_size=image_size)
+        factors: dict[str, Any] = {"model": model, "layout": layout, **dict(zip(NUMBERS, numbers, strict=True))}
+        spec = TrialSpec.model_construct(**factors)
         variables = Layout(load_network(model).variables(spec), joined=layout == "joined").variables
         return [(variable.name, math.prod(variable.shape)) for variable in variables]
 
@@ -46,8 +46,8 @@ def variable_sizes(runs: pd.DataFrame) -> pd.DataFrame:
 
     rows = [
         (uid, *variable)
-        for uid, model, matrix, hidden, image_size, layout in runs[["uid", *SHAPE]].itertuples(index=False)
-        for variable in sizes(model, int(matrix), whole_number(hidden), whole_number(image_size), layout)
+        for uid, model, layout, *numbers in runs[["uid", *SHAPE]].itertuples(index=False)
+        for variable in sizes(model, layout, tuple(map(whole_number, numbers)))
     ]
     return pd.DataFrame(rows, columns=["uid", "variable", "elements"])
 

@@ -258,8 +258,9 @@ def workload(point: pd.Series) -> str:
         "" if point["pinning"] == "none" else f"pinned to {point['pinning']}",
     ]
     what, how = (", ".join(filter(None, texts)) for texts in (training, ways))
-    images = "synthetic images" if point["dataset"] == SYNTHETIC else point["dataset"]
-    return f"{point['model']} on {images}: {what}; {how}."
+    synthetic = "synthetic examples" if "features" in factors else "synthetic images"
+    data = synthetic if point["dataset"] == SYNTHETIC else point["dataset"]
+    return f"{point['model']} on {data}: {what}; {how}."
 
 
 def _cluster(factors: pd.Series) -> Iterator[str]:

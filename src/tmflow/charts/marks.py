@@ -31,6 +31,9 @@ AXES = {
     "backup_workers": "Backup workers",
     "slowdown": "Slowdown of the last worker (times)",
     "block": "Elements per block",
+    "nonzeros": "Features of an example (nonzeros)",
+    "width": "Elements of a row (width)",
+    "skew": "Skew of the features' frequencies",
     "budget": "Attempts before the mutex is taken (budget)",
 }
 

@@ -208,7 +208,7 @@ def _missing_runs_reason(claim: Claim, kind: Evidence, tables: Mapping[str, Tabl
         return f"There is no {kind} run of {listed(missing)}{where}."
     together = pd.concat(list(runs.values()))
     together = together[together["evidence"] == kind]
-    of_other_data = "of other data than MNIST or synthetic images"
+    of_other_data = "of other data than MNIST or synthetic data"
     for column, allowed, description in (("scale", ("full",), "quick"), ("dataset", DECIDING, of_other_data)):
         if not together[column].isin(allowed).any():
             return (

@@ -1,7 +1,7 @@
 """The Python module of native_ops/src/python."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,7 +127,10 @@ class StalenessRow(TypedDict):
     steps: int
 
 class TrainingSet:
+    @overload
     def __init__(self, images: NDArray[np.float32], labels: NDArray[np.float32]) -> None: ...
+    @overload
+    def __init__(self, features: NDArray[np.int32], labels: NDArray[np.float32], number: int) -> None: ...
 
 class NativeTrial:
     def __init__(
@@ -143,6 +146,8 @@ class NativeTrial:
         reading: str = "plain",
         pinning: str = "none",
         measures: str = "usual",
+        features: int | None = None,
+        width: int | None = None,
     ) -> None: ...
     def set_variables(self, values: Sequence[NDArray[np.float32]]) -> None: ...
     def run(

@@ -120,6 +120,7 @@ def unfit_reason(spec: TrialSpec, strategy: ResolvedStrategy) -> str | None:
     strategy: that of the spec, with its parameters.
     """
     cpus = cpus_allowed() or os.cpu_count() or 1
+    by_rows = spec.features is not None
     refusals = (
         (
             spec.driver == "native" and strategy.is_stock,
@@ -139,6 +140,28 @@ def unfit_reason(spec: TrialSpec, strategy: ResolvedStrategy) -> str | None:
             "kernel fused updates each dense layer from its own factors, and layout joined has one variable for all",
         ),
         (strategy.is_fused and strategy.is_emulated, FUSED_NOT_EMULATED),
+        (
+            by_rows and not strategy.is_stock and not strategy.entry.updates_rows,
+            f"strategy {spec.strategy} walks a gradient of the whole variable, and {spec.model} updates rows of it",
+        ),
+        (
+            by_rows and strategy.is_fused,
+            f"kernel fused is for dense layers, and {spec.model} updates rows of its weights",
+        ),
+        (
+            by_rows and spec.layout == "joined",
+            f"{spec.model} updates rows of its weights, and layout joined has one variable for all",
+        ),
+        (
+            by_rows and spec.measures == "full" and spec.driver != "native",
+            f"the session driver counts lost updates of whole variables, and {spec.model} updates rows: driver native "
+            "counts those, too",
+        ),
+        (
+            by_rows and spec.strategy == "tf_lock" and spec.variables == "resource",
+            "strategy tf_lock needs variables ref for updates of rows: TensorFlow's own update of rows of a resource "
+            "variable takes no exclusive lock",
+        ),
         (
             spec.provider == "emulated" and spec.threads > cpus,
             f"{spec.threads} threads are more than the {cpus} processors that this process may use: emulated "

@@ -34,11 +34,10 @@ from tmflow.runner.journal import Journal, UnderWay, add_warm_up
 from tmflow.runner.supervisor import TIMED_OUT, RoundJob, Trial
 from tmflow.spec.factors import SYNTHETIC
 from tmflow.spec.trial import Status, TrialSpec
-from tmflow.training import native_driver, session
+from tmflow.training import native_driver, session, synthetic
 from tmflow.training.cluster import driver as cluster_driver
-from tmflow.training.data import SYNTHETIC_SHA256, Images, TrialData, synthetic
+from tmflow.training.data import Images, TrialData
 from tmflow.training.measurement import Variant, graph_key
-from tmflow.training.models import load_network
 
 MakeVariant = Callable[[TrialSpec, ResolvedStrategy, int, int], Variant]  # as `make_variant`
 
@@ -209,13 +208,12 @@ class RoundRunner:
 
     def _dataset_sha256(self, spec: TrialSpec) -> str | None:
         if spec.dataset == SYNTHETIC:
-            return SYNTHETIC_SHA256
+            return synthetic.sha256(spec)
         return self._images.dataset.sha256 if self._images and self._images.dataset else None
 
     def _data(self, spec: TrialSpec) -> TrialData:
         if spec.dataset == SYNTHETIC:
-            network = load_network(spec.model)
-            return synthetic(self._seed(spec), network.pixels(spec), network.classes)
+            return synthetic.of_spec(spec, self._seed(spec))
         assert self._images is not None  # loaded for the first point that can run
         return self._images.of(self._seed(spec), spec.matrix)
 

@@ -17,7 +17,7 @@ from tmflow.spec.models import MODEL_FACTORS, models_with
 from tmflow.spec.strategies import Value
 
 PIXELS = 784
-SYNTHETIC = "synthetic"  # the dataset of models that need none: images that are a function of the seed
+SYNTHETIC = "synthetic"  # the dataset of models that need none: a function of the seed
 
 Dataset = Literal["mnist", "digits", "synthetic"]
 Activation = Literal["sigmoid", "relu"]
@@ -95,6 +95,20 @@ class Factors(BaseModel):
     )
     nodes: int | None = Field(
         None, ge=10, le=100_000, multiple_of=10, description="small operations in the graph of a step"
+    )
+    features: int | None = Field(
+        None, ge=8, le=10_000_000, description="features of the synthetic examples, each with a row of the weights"
+    )
+    nonzeros: int | None = Field(None, ge=1, le=1024, description="features that one example has")
+    width: int | None = Field(
+        None, ge=2, le=512, description="classes of the synthetic examples, which are the elements of a row"
+    )
+    skew: float | None = Field(
+        None,
+        ge=0,
+        le=1.5,
+        allow_inf_nan=False,
+        description="exponent of Zipf's law of the features' frequencies; 0 = all are equally frequent",
     )
     seed: int = Field(0, ge=0, le=2**31 - 1, description="round r uses seed + r - 1 for weights, order and dropout")
     intra_op_threads: Annotated[int | None, OfDriver("session", 1)] = Field(

@@ -22,7 +22,7 @@ class Model:
 
     layers: those with variables, each with weights and a bias.
 
-    synthetic: it takes synthetic images, a function of the seed, in place of a dataset. smallest_image: the smallest
+    synthetic: it takes synthetic data, a function of the seed, in place of a dataset. smallest_image: the smallest
     `image_size` that leaves something after its last layer. warm_up_steps: before a trial of driver session.
 
     factors: the factors that apply to this model and not to every model, each with its default in `tmflow train`. A
@@ -111,6 +111,13 @@ MODELS: Mapping[str, Model] = MappingProxyType(
         "ops_loop": _small_operations("a loop over ten small operations"),
         "overfeat": _convnet(
             "OverFeat, fast model, five convolutions and three dense layers", layers=8, step_ms=130, smallest_image=71
+        ),
+        "sparse_logistic": Model(
+            summary="logistic regression on examples that have a few of many features, with updates of their rows",
+            step_us={"session": (250, 10), "native": (2, 2)},
+            layers=0,
+            factors={"features": 10_000, "nonzeros": 16, "width": 10, "skew": 1.0},
+            synthetic=True,
         ),
         "vgg16": _convnet(
             "VGG-16, thirteen convolutions and three dense layers", layers=16, step_ms=160, smallest_image=32

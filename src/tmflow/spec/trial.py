@@ -20,6 +20,9 @@ TimeDomain = Literal["wall", "simulated", "reported"]
 Status = Literal["ok", "failed", "timeout", "invalid", "unsupported"]
 
 
+MOST_ELEMENTS = 1_000_000_000  # of a variable
+
+
 class TrialSpec(Factors):
     """Every factor of a trial. Two trials with the same spec differ only in round, seed offset and chance.
 
@@ -138,6 +141,22 @@ class TrialSpec(Factors):
         if self.image_size is not None and smallest is not None and self.image_size < smallest:
             raise ValueError(
                 f"image_size {self.image_size} does not fit {self.model}: it needs {smallest} to 512 pixels"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _features_fit_together(self) -> Self:
+        if self.features is None or self.nonzeros is None or self.width is None:
+            return self
+        if 8 * self.nonzeros > self.features:
+            raise ValueError(
+                f"nonzeros {self.nonzeros} does not fit features {self.features}: an example has at most an eighth of "
+                "them"
+            )
+        if self.features * self.width > MOST_ELEMENTS:
+            raise ValueError(
+                f"features {self.features} with width {self.width} make {self.features * self.width:,} weights; "
+                f"allowed are {MOST_ELEMENTS:,}"
             )
         return self
 

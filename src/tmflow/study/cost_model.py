@@ -138,10 +138,19 @@ def guess(point: TrialSpec) -> Cost:
     if point.passes == "forward":
         step_us *= 1 - BACKWARD
     step_us += (point.nodes or 0) * NODE_US
-    step_us += load_network(point.model).elements(point) * _element_ns(point) / 1000
+    step_us += _updated_elements(point) * _element_ns(point) / 1000
     if point.measures == "full":
         step_us *= 2
     return Cost(step_us / 1e6, model.evaluated_us / 1e6, TRIAL_S[point.driver])
+
+
+def _updated_elements(point: TrialSpec) -> int:
+    """The elements that an update of a step changes."""
+    if point.features is None:
+        return load_network(point.model).elements(point)
+    assert point.nonzeros is not None, "a spec of this model has it"
+    assert point.width is not None, "a spec of this model has it"
+    return min(point.batch * point.nonzeros, point.features) * point.width
 
 
 def _cluster_factor(point: TrialSpec) -> float:

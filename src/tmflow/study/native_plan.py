@@ -69,9 +69,9 @@ def _dataset() -> dict[str, Any]:
 
 
 def is_native(study: Study, name: str, scale: Scale) -> bool:
-    """Whether all runs of an experiment use the native driver."""
+    """Whether all runs of an experiment use the native driver and MNIST."""
     points = study.points(name, scale, DATASET)
-    return bool(points) and all(point.driver == "native" for point in points)
+    return bool(points) and all((point.driver, point.dataset) == ("native", DATASET) for point in points)
 
 
 def _experiment(study: Study, name: str, scale: Scale) -> Iterator[dict[str, Any]]:

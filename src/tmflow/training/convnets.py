@@ -157,4 +157,4 @@ def convnet(define: Callable[[Layers, Any], Any], margin: int = 0) -> Network:
 
         return define(Tensors(read), tf.reshape(images, [-1, *image(spec)]))
 
-    return Network(variables=variables, forward=forward, pixels=pixels, classes=CLASSES)
+    return Network(variables=variables, forward=forward, pixels=pixels, classes=lambda spec: CLASSES)

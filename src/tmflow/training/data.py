@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tmflow import datasets
-from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import Unsupported
 from tmflow.datasets import Dataset, truncate
 from tmflow.datasets.dataset import Floats
@@ -26,10 +25,6 @@ from tmflow.spec.factors import Dataset as Name
 
 if TYPE_CHECKING:
     from tmflow.native._core import TrainingSet
-
-# Synthetic images: their number, and the standard deviation of a pixel, which is that of convnet-benchmarks.
-SYNTHETIC_TRAIN, SYNTHETIC_TEST, SYNTHETIC_DEVIATION = 128, 32, 0.1
-SYNTHETIC_SHA256 = sha256_of({"train": SYNTHETIC_TRAIN, "test": SYNTHETIC_TEST, "deviation": SYNTHETIC_DEVIATION})
 
 
 def permutation(seed: int, images: int) -> NDArray[np.int64]:
@@ -58,12 +53,12 @@ class TrialData:
     """The images of a trial: training set permuted by the trial's seed, first `matrix` pixels only.
 
     Shapes: train_images [n, matrix], train_labels [n, 10], test_images [m, matrix] float32; test_digits [m] int64.
-    Synthetic images have other numbers of pixels and classes.
+    Synthetic data has other numbers of pixels and classes, or examples of features (`synthetic.FeatureData`).
     """
 
-    train_images: Floats
+    train_images: Any
     train_labels: Floats
-    test_images: Floats
+    test_images: Any
     test_digits: Any
 
     @cached_property
@@ -80,19 +75,6 @@ class TrialData:
             test_images=truncate(dataset.test_images, matrix),
             test_digits=dataset.test_labels.argmax(axis=1),
         )
-
-
-@lru_cache(maxsize=2)  # a round needs the same images for several trials
-def synthetic(seed: int, pixels: int, classes: int) -> TrialData:
-    """Images of normally distributed pixels with random labels: a function of the seed and of these numbers."""
-    rng = np.random.default_rng([seed, 3])
-    images = rng.standard_normal((SYNTHETIC_TRAIN + SYNTHETIC_TEST, pixels), np.float32) * np.float32(
-        SYNTHETIC_DEVIATION
-    )
-    labels = rng.integers(0, classes, len(images))
-    hot = np.zeros((SYNTHETIC_TRAIN, classes), np.float32)
-    hot[np.arange(SYNTHETIC_TRAIN), labels[:SYNTHETIC_TRAIN]] = 1
-    return TrialData(images[:SYNTHETIC_TRAIN], hot, images[SYNTHETIC_TRAIN:], labels[SYNTHETIC_TRAIN:])
 
 
 class Images:

@@ -91,6 +91,8 @@ def make_trial(spec: TrialSpec, strategy: ResolvedStrategy) -> NativeTrial:
         reading=spec.reading,
         pinning=spec.pinning,
         measures=spec.measures,
+        features=spec.features,
+        width=spec.width,
     )
 
 

@@ -82,7 +82,8 @@ class Network:
     variables as read; returns the output. gradients: for a network without a loss: takes a spec and the variables as
     read; returns the gradients of a step. is_optimised: TensorFlow may simplify the graph of a step.
 
-    pixels, classes: the numbers of an image, and of a label.
+    pixels, classes: the numbers of an image, and of a label. takes_features: its examples are given by the numbers of
+    their features, int32 [n, pixels], in place of images.
     """
 
     variables: Callable[[TrialSpec], list[Variable]]
@@ -92,7 +93,8 @@ class Network:
     gradients: Callable[[TrialSpec, Sequence[Any]], list[Any]] | None = None
     is_optimised: bool = True
     pixels: Callable[[TrialSpec], int] = lambda spec: spec.matrix
-    classes: int = CLASSES
+    classes: Callable[[TrialSpec], int] = lambda spec: CLASSES
+    takes_features: bool = False
 
     def logits(
         self,

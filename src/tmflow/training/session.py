@@ -53,8 +53,9 @@ class Variant:
             tf1.set_random_seed(seed)
             self._layout = Layout(self._model.variables(spec), joined=spec.layout == "joined")
             shapes = self._layout.variables
-            self._images = tf1.placeholder(tf.float32, [None, self._model.pixels(spec)])
-            self._labels = tf1.placeholder(tf.float32, [None, self._model.classes])
+            example = tf.int32 if self._model.takes_features else tf.float32
+            self._images = tf1.placeholder(example, [None, self._model.pixels(spec)])
+            self._labels = tf1.placeholder(tf.float32, [None, self._model.classes(spec)])
             self._worker = tf1.placeholder(tf.int32, [])
             self._initial = [tf1.placeholder(tf.float32, shape.shape) for shape in shapes]
             use_resource = spec.variables == "resource"
@@ -95,7 +96,7 @@ class Variant:
         spec = self._spec
         version = self._tracker.begin_step()
         with tf.control_dependencies([version]):  # emulated transactions do not detect readers: these notify them
-            is_noted = self._strategy.is_emulated and spec.reading == "plain"
+            is_noted = self._strategy.is_emulated and spec.reading == "plain" and not self._model.takes_features
             noted = self._native_ops(ops.note_read, variables) if is_noted else []
         with tf.control_dependencies([version, *noted]):
             read = self._layout.separate(self._reads(variables))
@@ -143,6 +144,7 @@ class Variant:
         def compute(number: Any) -> Any:
             gradients = tf.gradients(loss, read, gate_gradients=gate)
             needed = inputs_of_updates(variables, gradients) if self._strategy.is_fused else gradients
+            needed = tf.nest.flatten(needed, expand_composites=True)  # a gradient of rows is several tensors
             with tf.control_dependencies([tf.raw_ops.Assert(condition=number < passes, data=needed)]):
                 return number + 1
 

@@ -86,7 +86,8 @@ def test_help_names_each_parameter_and_the_strategies_that_have_it() -> None:
         (("--measures", "all"), "tmflow train: measures is 'all', but should be 'usual' or 'full'."),
         (
             ("--driver", "native", "--model", "mnist_deep"),
-            "tmflow train: driver native does not train mnist_deep; it trains mnist_mlp, mnist_softmax.",
+            "tmflow train: driver native does not train mnist_deep; it trains mnist_mlp, mnist_softmax, "
+            "sparse_logistic.",
         ),
         (("--model", "mnist_deep", "--dropout-keep", "0"), "tmflow train: dropout_keep is 0.0, but should be greater"),
     ],

@@ -62,7 +62,8 @@ OLD_HASH = "5825478da5d62b4da085956bab081c09ec1ed70071c78760ca6f12748ebcb65d"
 OF_FULL = ("retries", "failed_publications", "taken_blocks", "reads", "lost")
 LISTS_LATER = ("fused", *OF_FULL, "processes", "phases")
 LATER = ("profile", "subscription", "tunables", "design", "manager", "instrumentation", "method", "library", "kernel",
-         "optimisation", "hidden", "activation", "image_size", "passes", "nodes", "block", "promise",
+         "optimisation", "hidden", "activation", "image_size", "passes", "nodes", "features", "nonzeros", "width",
+         "skew", "block", "promise",
          *DRIVER_FACTORS["cluster"])  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from pathlib import Path
@@ -41,6 +42,7 @@ DISTRIBUTED = [
     "dist-placement",
 ]
 RUNTIMES = ["transport-mnist", "transport-strategy", "exec-mnist", "exec-convnets", "exec-overhead"]
+SPARSE = ["sparse-contention", "sparse-accuracy"]
 # Figure, model, batch and matrix, as in DESIGN's table of the study.
 TABLE = {
     **dict.fromkeys(FIGURES[:3], ("mnist_softmax", 100, 784, 1000)),
@@ -54,7 +56,7 @@ TABLE = {
 }
 LOCKS = ["htm", "tf_lock", "tf_nolock"]
 MINUTES = {"full": 90, "quick": 4}
-MINUTES_OF_DISTRIBUTED = MINUTES_OF_RUNTIMES = 40
+MINUTES_OF_DISTRIBUTED = MINUTES_OF_RUNTIMES = MINUTES_OF_SPARSE = 40
 EPOCH = 600  # steps at batch 100
 
 
@@ -72,7 +74,7 @@ def shown(study: Study, experiment: str) -> list[TrialSpec]:
 
 
 def test_it_is_the_whole_study_in_its_order(study: Study) -> None:
-    assert list(study.experiments) == [*FIGURES, *AUTOPSIES, *BEYOND, *DISTRIBUTED, *RUNTIMES]
+    assert list(study.experiments) == [*FIGURES, *AUTOPSIES, *BEYOND, *DISTRIBUTED, *RUNTIMES, *SPARSE]
     assert (study.rounds, study.threads) == (6, "auto")
     assert all(experiment.question.endswith("?") for experiment in study.experiments.values())
 
@@ -207,6 +209,19 @@ def test_each_executor_runs_graphs_of_ten_to_a_hundred_thousand_nodes(study: Stu
     assert {(p.dataset, p.threads, p.step_call) for p in points} == {("synthetic", 1, "callable")}
 
 
+def test_rows_have_a_lock_and_a_transaction_each_at_every_width(study: Study) -> None:
+    points = study.points("sparse-contention", "full", "mnist")
+    assert {(p.model, p.dataset, p.driver) for p in points} == {("sparse_logistic", "synthetic", "native")}
+    for p in points:
+        assert (p.block or p.width) in (p.width, 2048, 4096)
+        assert (p.chunk or p.width) == p.width
+    for width in (8, 64, 512):
+        of_width = [p for p in points if p.width == width]
+        assert {"striped", "block_stm"} <= {p.strategy for p in of_width if p.block == width}
+        assert {0, width} == {p.chunk for p in of_width if p.strategy == "htm"}
+    assert {(p.nonzeros, p.skew) for p in points if p.width == 64} == set(itertools.product((1, 16, 64), (0, 1)))
+
+
 def test_each_transport_has_the_same_points(study: Study) -> None:
     for name, points_of_each in (("transport-mnist", 9), ("transport-strategy", 10)):
         points = study.points(name, "full", "mnist")
@@ -259,10 +274,11 @@ def test_it_fits_into_its_time_on_two_cores(study: Study, tmp_path: Path, scale:
     if scale == "quick":
         assert sum(map(plan.estimated_s, plan.experiments)) < 60 * MINUTES[scale]
         return
-    others = [name for name in plan.experiments if name not in {*DISTRIBUTED, *RUNTIMES}]
+    others = [name for name in plan.experiments if name not in {*DISTRIBUTED, *RUNTIMES, *SPARSE}]
     assert sum(map(plan.estimated_s, others)) < 60 * MINUTES[scale]
     assert sum(map(plan.estimated_s, DISTRIBUTED)) < 60 * MINUTES_OF_DISTRIBUTED
     assert sum(map(plan.estimated_s, RUNTIMES)) < 60 * MINUTES_OF_RUNTIMES
+    assert sum(map(plan.estimated_s, SPARSE)) < 60 * MINUTES_OF_SPARSE
 
 
 def test_the_distributed_study_has_the_models_and_rates_of_its_report(study: Study) -> None:

@@ -213,10 +213,11 @@ struct GradientDescent {
   // The same inside a hardware transaction; after it, clear_upper_halves.
   void in_transaction(std::span<T> variable, std::size_t first, std::size_t count) const noexcept {
     assert(variable.size() == size() && first + count <= size());
-    assert(rows == nullptr || shadow == nullptr);  // a shadow counts updates of the whole variable
     if (rows != nullptr) {
-      return rows->for_each_part(first, count, [&](std::size_t begin, std::size_t n, const T* values) {
-        kernel(variable.data() + begin, values, alpha, n);
+      return rows->for_each_part(first, count, [&](std::size_t part, std::size_t elements, const T* values) {
+        shadowed(part, elements, [&](std::size_t begin, std::size_t n) {
+          kernel(variable.data() + begin, values + (begin - part), alpha, n);
+        });
       });
     }
     shadowed(first, count, [&](std::size_t begin, std::size_t n) {

@@ -1,12 +1,14 @@
-// Additional measures of a variable: lost updates and torn reads.
+// Additional measures of a variable: lost updates and torn reads; if its rows are updated, only the first.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,17 +21,18 @@
 namespace tmflow {
 
 // The counts of a shadow under a strategy that does not run the kernel in place: a separate variable with an
-// element for each block. Each update also updates it, under another object of the same strategy. It shows
-// whether such updates are lost, not whether exactly these were.
+// element for each block, or for each row. Each update also updates it, under another object of the same
+// strategy. It shows whether such updates are lost, not whether exactly these were.
 class CountsBeside {
  public:
+  // `block`: the length of a block, or of a row.
   CountsBeside(std::string_view strategy, std::span<const std::string> parameters, std::size_t elements,
-               int workers)
+               std::size_t block, int workers)
       : strategy_(make_strategy<ArrayRegion<double>>(strategy, parameters)),
-        stats_(static_cast<std::size_t>(workers)) {
-    const Blocks blocks{elements, Shadow::kBlock};
-    for (std::size_t block = 0; block < blocks.count(); ++block) {
-      sizes_.push_back(static_cast<double>(blocks.size(block)));
+        workers_(static_cast<std::size_t>(workers)) {
+    const Blocks blocks{elements, block};
+    for (std::size_t number = 0; number < blocks.count(); ++number) {
+      sizes_.push_back(static_cast<double>(blocks.size(number)));
     }
     counts_.resize(sizes_.size());
     region_ = std::make_unique<ArrayRegion<double>>(std::span<double>(counts_));
@@ -37,7 +40,17 @@ class CountsBeside {
 
   // Call it once for each update of the variable; any number of threads may call it at the same time.
   void update(int worker) {
-    strategy_->apply(*region_, {.alpha = -1, .delta = sizes_}, stats_[static_cast<std::size_t>(worker)]);
+    strategy_->apply(*region_, {.alpha = -1, .delta = sizes_},
+                     workers_[static_cast<std::size_t>(worker)].stats);
+  }
+
+  // The same for an update of these rows.
+  void update(int worker, std::span<const std::int64_t> rows) {
+    Worker& own = workers_[static_cast<std::size_t>(worker)];
+    own.values.assign(rows.size(), sizes_.front());
+    const RowGradient<double> gradient{
+        .rows = rows, .values = own.values, .width = 1, .elements = counts_.size()};
+    strategy_->apply(*region_, {.alpha = -1, .rows = &gradient}, own.stats);
   }
 
   // The next two functions are as in Shadow.
@@ -51,8 +64,13 @@ class CountsBeside {
   }
 
  private:
+  struct Worker {
+    ThreadStats stats;  // of the updates of the counts; never read
+    std::vector<double> values;
+  };
+
   const std::unique_ptr<AnyStrategy<ArrayRegion<double>>> strategy_;
-  std::vector<ThreadStats> stats_;  // of the updates of the counts; never read
+  std::vector<Worker> workers_;
   LinesOf<double> sizes_, counts_;
   std::unique_ptr<ArrayRegion<double>> region_;
 };
@@ -60,27 +78,33 @@ class CountsBeside {
 // The measures of one variable with that many elements under one strategy.
 class VariableMeasures {
  public:
+  // `width`: the length of a row, if every update is one of rows; 0 if every update changes all elements.
   VariableMeasures(std::string_view strategy, std::span<const std::string> parameters, std::size_t elements,
-                   int workers)
-      : elements_(elements) {
+                   int workers, std::size_t width = 0)
+      : elements_(elements), width_(width), touched_(static_cast<std::size_t>(workers)) {
     const Listed listed = listed_strategy(strategy);
     if (listed.in_place()) {
       const Parameters values = parameters_of(strategy, parameters);
       const auto kernel = find_kernel<double>(values.text("kernel"), values.text("optimisation"));
-      // A strategy of `block` consistency has a parameter of that name: the length of a block.
-      shadow_ =
-          listed.info.updates == Consistency::block
-              ? std::make_unique<Shadow>(elements, kernel, static_cast<std::size_t>(values.integer("block")))
-              : std::make_unique<Shadow>(elements, kernel);
+      // Updates of different rows do not exclude each other, so no two rows have a count in common.
+      const std::size_t guarded = std::gcd(guarded_by(listed, values), width);
+      if (width != 0 && elements / guarded > kMostOfRows) {
+        throw std::invalid_argument("full measures would need " + std::to_string(elements / guarded) +
+                                    " counts of rows, but at most " + std::to_string(kMostOfRows) +
+                                    " are allowed");
+      }
+      shadow_ = std::make_unique<Shadow>(elements, kernel, guarded);
     } else {
-      beside_ = std::make_unique<CountsBeside>(strategy, parameters, elements, workers);
+      const std::size_t block = width == 0 ? Shadow::kBlock : width;
+      beside_ = std::make_unique<CountsBeside>(strategy, parameters, elements, block, workers);
     }
   }
 
   std::size_t elements() const noexcept { return elements_; }
 
-  // Null if torn reads cannot be detected, because the strategy does not update in place.
-  Shadow* shadow() noexcept { return shadow_.get(); }
+  // Null if torn reads cannot be detected, because the strategy does not update in place, or because blocks
+  // of rows contain different updates.
+  Shadow* shadow() noexcept { return width_ == 0 ? shadow_.get() : nullptr; }
 
   // Runs `apply(update)`, one update of the variable, and measures it.
   template <class T, class Apply>
@@ -90,15 +114,44 @@ class VariableMeasures {
       update.id = Shadow::new_id();
     }
     apply(update);
-    if (beside_ != nullptr) beside_->update(worker);
+    if (update.rows != nullptr) {
+      touched_[static_cast<std::size_t>(worker)].value +=
+          static_cast<std::int64_t>(update.rows->values.size());
+      if (beside_ != nullptr) beside_->update(worker, update.rows->rows);
+    } else if (beside_ != nullptr) {
+      beside_->update(worker);
+    }
+  }
+
+  // The updates of elements that `updates` updates of the variable made. Must be called while no thread
+  // updates.
+  std::int64_t expected(std::int64_t updates) const noexcept {
+    if (width_ == 0) return updates * static_cast<std::int64_t>(elements_);
+    return std::transform_reduce(touched_.begin(), touched_.end(), std::int64_t{0}, std::plus<>(),
+                                 [](const auto& of_worker) { return of_worker.value; });
   }
 
   // As in Shadow.
   std::int64_t kept() { return shadow_ != nullptr ? shadow_->kept() : beside_->kept(); }
-  void reset() { shadow_ != nullptr ? shadow_->reset() : beside_->reset(); }
+  void reset() {
+    for (auto& of_worker : touched_) of_worker.value = 0;
+    shadow_ != nullptr ? shadow_->reset() : beside_->reset();
+  }
 
  private:
-  const std::size_t elements_;
+  static constexpr std::size_t kMostOfRows = 1'000'000;  // counts; each takes two cache lines
+
+  // The number of elements that one lock of the strategy guards; each lock has a multiple of them.
+  std::size_t guarded_by(const Listed& listed, const Parameters& values) const {
+    // A strategy of `block` consistency has a parameter of that name: the length of a block.
+    if (listed.info.updates == Consistency::block) return static_cast<std::size_t>(values.integer("block"));
+    // `adaptive` chooses among strategies with blocks of a multiple of a shadow's block.
+    const bool in_blocks = listed.updates_over(values, elements_) == Consistency::block;
+    return in_blocks ? Shadow::kBlock : std::max<std::size_t>(elements_, 1);
+  }
+
+  const std::size_t elements_, width_;
+  std::vector<Padded<std::int64_t>> touched_;  // elements of updated rows, by worker
   std::unique_ptr<Shadow> shadow_;
   std::unique_ptr<CountsBeside> beside_;
 };

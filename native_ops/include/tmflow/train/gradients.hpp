@@ -15,13 +15,15 @@
 namespace tmflow::train {
 
 // A model provides the gradient of each of its variables once per step. If updates are fused, that of a dense
-// layer's weights is kept as two factors; these weights need a separate region.
+// layer's weights is kept as two factors; these weights need a separate region. So does a variable of which a
+// step updates some rows.
 template <std::floating_point T>
 class Gradients {
  public:
   Gradients(const Placement& placement, bool fused)
-      : memory_(placement),
+      : memory_(placement, [&](std::size_t region) { return placement.row_width(region) == 0; }),
         products_(placement.region_sizes().size()),
+        rows_(placement.region_sizes().size()),
         places_(placement.places()),
         fused_(fused) {}
 
@@ -62,11 +64,17 @@ class Gradients {
     math_.bias_gradient(output.data(), written(variable).data(), examples, output.size() / examples);
   }
 
+  // The gradient of some rows of a variable; it must stay unchanged until the step has ended.
+  void rows(std::size_t variable, const RowGradient<T>& gradient) noexcept {
+    rows_[places_[variable].region] = &gradient;
+  }
+
   // The gradient of any other variable, to be written here.
   std::span<T> written(std::size_t variable) noexcept { return memory_.variable(variable); }
 
   // The update of a region with the gradient that the model provided.
   GradientDescent<T> update(std::size_t region, T alpha) noexcept {
+    if (rows_[region] != nullptr) return {.alpha = alpha, .rows = rows_[region]};
     const std::optional<DenseGradient<T>>& product = products_[region];
     if (product) return {.alpha = alpha, .dense = &*product};
     return {.alpha = alpha, .delta = memory_.region(region)};
@@ -76,6 +84,7 @@ class Gradients {
   const DenseMath<T>& math_ = dense_math<T>();
   RegionMemory<T> memory_;
   std::vector<std::optional<DenseGradient<T>>> products_;  // by region
+  std::vector<const RowGradient<T>*> rows_;                // by region
   const std::vector<Place> places_;
   const bool fused_;
 };

@@ -29,7 +29,8 @@ class Model {
  public:
   virtual ~Model() = default;
   virtual std::vector<VariableShape> variables() const = 0;
-  virtual std::size_t pixels() const = 0;
+  virtual std::size_t pixels() const = 0;             // of an image, or the number of all features
+  virtual bool takes_images() const { return true; }  // and not examples that have a few of many features
   virtual std::size_t classes() const = 0;
   // For batches of at most this many examples.
   virtual std::unique_ptr<Pass<T>> make_pass(std::size_t batch) const = 0;

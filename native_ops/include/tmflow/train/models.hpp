@@ -16,6 +16,8 @@ struct ModelFactors {
   std::size_t matrix;  // pixels of an image
   std::optional<std::size_t> hidden = {};
   std::optional<std::string_view> activation = {};
+  std::optional<std::size_t> features = {};
+  std::optional<std::size_t> width = {};
 };
 
 // Throws std::invalid_argument for an unknown model, and for factors that are unknown to it, missing or out

@@ -41,7 +41,8 @@ struct Steps {
 // The variables are in regions, each with a separate strategy object, and keep their values from one run to
 // the next. Worker w of n takes the steps w, w + n, ... of a run, one after another: it reads the version,
 // then the variables, computes the gradients in its own memory, applies each region's, and records its
-// staleness. Between start and end of the workers' loop nothing is allocated, except with full measures.
+// staleness. Between start and end of the workers' loop nothing is allocated, except with
+// full measures, and for rows until a worker has seen its largest update.
 //
 // Memory ordering: starting and joining the workers orders a run against everything before and after it.
 // While they run, a worker sees the values that the strategy publishes (consistent reading), or those that

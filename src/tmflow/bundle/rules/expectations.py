@@ -13,12 +13,11 @@ from tmflow.probe.document import Probe
 from tmflow.spec.factors import SYNTHETIC
 from tmflow.spec.strategies import mechanism_of
 from tmflow.spec.trial import TrialSpec
-from tmflow.training.data import SYNTHETIC_TEST
+from tmflow.training import synthetic
 from tmflow.training.models import load_network
 from tmflow.training.network import JOINED
 
-DIGITS_TO_TEST = 300  # all test images of digits; MNIST has as many as a spec may request
-TO_TEST = {"digits": DIGITS_TO_TEST, SYNTHETIC: SYNTHETIC_TEST}
+DIGITS_TO_TEST = 300  # all test images of digits
 EMULATED = "emulated"
 
 
@@ -59,10 +58,10 @@ class Expectations:
     """The expectations of a run.
 
     family_sha256: the hash shared by specs that differ only in threads. updates: of each variable, in a successful
-    trial. elements: by variable. sections: critical
-    sections per update, by variable; None if unknown. tested: number of test images. mechanism: the kind of
-    transactions, None without transactions, `EMULATED` if the run names the machine. update_s: the shortest possible
-    time of an update, by variable; empty if unknown.
+    trial. elements: by variable. changed: the fewest and the most elements that an update changes, by variable.
+    sections: critical sections per update, by variable; None if unknown. tested: number of test images. mechanism: the
+    kind of transactions, None without transactions, `EMULATED` if the run names the machine. update_s: the shortest
+    possible time of an update, by variable; empty if unknown.
     """
 
     spec: TrialSpec
@@ -71,6 +70,7 @@ class Expectations:
     strategy_exists: bool
     updates: int
     elements: Mapping[str, int]
+    changed: Mapping[str, tuple[int, int]]
     sections: Mapping[str, int] | None
     tested: int
     mechanism: str | None
@@ -84,6 +84,8 @@ def expect(spec: TrialSpec, limits: Limits | None) -> Expectations:
     if spec.layout == JOINED:
         elements = {JOINED: sum(elements.values())}
     sections = {name: -(-n // spec.chunk) if spec.chunk else 1 for name, n in elements.items()}
+    has_sections = spec.kernel != "fused" and (not spec.chunk or spec.features is None)  # rows may be in any chunks
+    changed = {name: _changed(spec, n) for name, n in elements.items()}
     updates = spec.iterations // spec.threads if spec.mode == "sync" else spec.iterations
     makes_updates = spec.passes != "forward"
     return Expectations(
@@ -93,10 +95,29 @@ def expect(spec: TrialSpec, limits: Limits | None) -> Expectations:
         strategy_exists=spec.strategy in consistency_by_strategy(),
         updates=updates if makes_updates else 0,
         elements=elements,
-        sections=None if spec.kernel == "fused" else sections,
-        tested=min(spec.test_images, TO_TEST.get(spec.dataset, spec.test_images)),
+        changed=changed,
+        sections=sections if has_sections else None,
+        tested=min(spec.test_images, _to_test(spec)),
         mechanism=mechanism_of(spec.strategy, spec.parameters()),
-        update_s={name: limits.update_s(n, spec.kernel) for name, n in elements.items()}
+        update_s={name: limits.update_s(fewest, spec.kernel) for name, (fewest, _) in changed.items()}
         if limits and makes_updates
         else {},
     )
+
+
+def _changed(spec: TrialSpec, elements: int) -> tuple[int, int]:
+    """The fewest and the most elements that an update changes of a variable with this number of elements.
+
+    An update of rows changes those of at least one example, because the examples of a batch may have the same.
+    """
+    if spec.nonzeros is None or spec.width is None:
+        return elements, elements
+    of_example = spec.nonzeros * spec.width
+    return of_example, min(spec.batch * of_example, elements)
+
+
+def _to_test(spec: TrialSpec) -> int:
+    """The number of test images of the dataset; those of MNIST are as many as a spec may request."""
+    if spec.dataset == SYNTHETIC:
+        return synthetic.tests(spec)
+    return DIGITS_TO_TEST if spec.dataset == "digits" else spec.test_images

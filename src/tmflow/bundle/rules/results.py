@@ -140,17 +140,21 @@ def processes_are_those_of_the_cluster(read: ReadRun, expectations: Expectations
 
 
 def losses_are_of_updates(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
-    """The expected updates are one for each element of a variable and each update."""
+    """The expected updates are one for each update and each element that it changes."""
     for at, row in enumerate(read.lists.get("lost", ())):
         variable, expected = row.variable, row.expected
-        elements, updates = expectations.elements.get(variable), expectations.updates
-        if elements is None:
+        changed, updates = expectations.changed.get(variable), expectations.updates
+        if changed is None:
             yield Fault(f"lost.{at}.variable", f"{expectations.spec.model} has no variable {variable!r}.")
-        elif read.run.status == "ok" and expected != elements * updates:
+            continue
+        fewest, most = changed
+        if read.run.status == "ok" and not fewest * updates <= expected <= most * updates:
+            of_each = f"the {fewest}" if fewest == most else f"{fewest} to {most}"
+            in_all = " to ".join(str(n * updates) for n in dict.fromkeys(changed))
             yield Fault(
                 f"lost.{at}.expected",
-                f"{expected} updates of elements were expected, but {updates} updates of the {elements} elements "
-                f"of {variable} are {elements * updates}.",
+                f"{expected} updates of elements were expected, but {updates} updates of {of_each} elements "
+                f"of {variable} are {in_all}.",
             )
 
 

@@ -1,0 +1,162 @@
+// Logistic regression on examples that have a few of many features: its gradient, its trials, and its data.
+#include "tmflow/train/sparse_regression.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tmflow/train/models.hpp"
+#include "tmflow/train/trial.hpp"
+
+namespace tmflow::train {
+namespace {
+
+constexpr std::size_t kFeatures = 12, kEach = 3, kWidth = 5, kExamples = 8;
+
+// The first example has feature 0 as others have, so batches have rows in common.
+std::vector<std::int32_t> features_of_examples() {
+  std::vector<std::int32_t> features;
+  for (std::int32_t e = 0; e < static_cast<std::int32_t>(kExamples); ++e) {
+    for (const std::int32_t feature : {(5 * e) % 11 + 1, (5 * e + 3) % 11 + 1, 0})
+      features.push_back(feature);
+  }
+  return features;
+}
+
+template <class T>
+std::vector<T> labels_of_examples() {
+  std::vector<T> labels(kExamples * kWidth);
+  for (std::size_t e = 0; e < kExamples; ++e) labels[e * kWidth + e % kWidth] = 1;
+  return labels;
+}
+
+TEST(SparseRegression, ItsGradientIsThatOfTheLossInEveryRowThatTheBatchHas) {
+  const auto features = features_of_examples();
+  const SparseMatrix<double> sparse(features, kEach, kFeatures);
+  const auto labels = labels_of_examples<double>();
+  for (const std::size_t examples : {1, 2, 8}) {
+    const auto model =
+        make_model<double>("sparse_logistic", {.matrix = 1, .features = kFeatures, .width = kWidth});
+    const Placement placement(model->variables(), Layout::separate);
+    Gradients<double> gradients(placement, false);
+    const auto pass = model->make_pass(examples);
+    std::vector<double> weights(kFeatures * kWidth);
+    std::mt19937 random(7);
+    for (double& weight : weights) weight = std::normal_distribution<double>()(random);
+    const Batch<double> batch{.images = {}, .labels = labels, .examples = examples, .sparse = &sparse};
+    const auto loss = [&] {
+      return pass->step(std::vector<const double*>{weights.data()}, batch, gradients);
+    };
+
+    loss();
+    const RowGradient<double> gradient = *gradients.update(0, 1.0).rows;
+    EXPECT_EQ(gradient.elements, weights.size());
+    std::vector<double> written(weights.size());
+    gradient.for_each_part(0, weights.size(), [&](std::size_t begin, std::size_t n, const double* values) {
+      std::copy_n(values, n, written.begin() + static_cast<std::ptrdiff_t>(begin));
+    });
+    EXPECT_LE(gradient.rows.size(), 1 + 2 * examples);
+    EXPECT_EQ(gradient.rows.front(), 0);
+    constexpr double kStep = 1e-6;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const double before = weights[i];
+      weights[i] = before + kStep;
+      const double above = loss();
+      weights[i] = before - kStep;
+      const double below = loss();
+      weights[i] = before;
+      ASSERT_NEAR(written[i], (above - below) / (2 * kStep), 1e-7) << examples << " examples, element " << i;
+    }
+  }
+}
+
+struct FeatureSet {
+  std::vector<std::int32_t> features = features_of_examples();
+  std::vector<float> labels = labels_of_examples<float>();
+  std::vector<std::int64_t> starts = std::vector<std::int64_t>(90, 2);
+
+  TrainingSet set() const { return TrainingSet::of_features(features, kEach, labels, kFeatures, kWidth); }
+};
+
+Trial trial_of(const TrialPlan& plan) {
+  return {make_model<float>("sparse_logistic", {.matrix = 1, .features = kFeatures, .width = kWidth}), plan};
+}
+
+// Consistent reading and a lock, so that ThreadSanitizer finds no race that the contract allows.
+TEST(SparseRegression, WorkersShareTheSteps) {
+  const FeatureSet data;
+  const TrainingSet set = data.set();
+  Trial trial = trial_of({.strategy = "spin", .workers = 3, .reading = ReadingOf::consistent});
+  std::vector<double> losses(data.starts.size());
+  trial.run({set, data.starts, 4}, 0.5F, losses);
+  EXPECT_LT(losses.back(), 0.5);  // log 5 before the first update
+  for (int worker = 0; worker < 3; ++worker) EXPECT_EQ(trial.tracker().stats(worker, 0).updates(), 30);
+  const std::span<const float> weights = trial.variable(0);
+  for (const std::size_t feature : {1, 6, 9}) {  // no example of the batch has one of them
+    for (std::size_t c = 0; c < kWidth; ++c) EXPECT_EQ(weights[feature * kWidth + c], 0) << feature;
+  }
+}
+
+TEST(SparseRegression, AnUpdateOfWholeVariablesIsRefused) {
+  EXPECT_THROW(trial_of({.strategy = "stm"}), std::invalid_argument);
+  EXPECT_THROW(trial_of({.strategy = "lock", .layout = Layout::joined}), std::invalid_argument);
+}
+
+TEST(SparseRegression, LostUpdatesOfRowsAreCounted) {
+  const FeatureSet data;
+  const TrainingSet set = data.set();
+  // The batch has 9 rows: those of 4 examples, of which all have feature 0.
+  for (const TrialPlan& plan :
+       {TrialPlan{.strategy = "spin"}, TrialPlan{.strategy = "striped", .parameters = {"block=5"}},
+        TrialPlan{.strategy = "striped", .parameters = {"block=7"}}, TrialPlan{.strategy = "atomic"}}) {
+    TrialPlan full = plan;
+    const bool has_snapshots = plan.strategy != "atomic";  // without them other workers' reads would be races
+    full.workers = has_snapshots ? 3 : 1;
+    full.full_measures = true;
+    full.reading = has_snapshots ? ReadingOf::consistent : ReadingOf::plain;
+    Trial trial = trial_of(full);
+    trial.run({set, data.starts, 4}, 0.5F, {});
+    EXPECT_EQ(trial.lost(0).expected, 90 * 9 * 5) << plan.strategy;
+    EXPECT_EQ(trial.lost(0).lost, 0) << plan.strategy;
+    EXPECT_FALSE(trial.reports_torn_reads(0));
+  }
+}
+
+TEST(SparseRegression, DataThatDoesNotFitIsRefused) {
+  const FeatureSet data;
+  const TrainingSet set = data.set();
+  EXPECT_EQ(set.size(), kExamples);
+  EXPECT_EQ(set.pixels(), kFeatures);
+  Trial of_images(make_model<float>("mnist_softmax", {.matrix = kFeatures}), {.strategy = "lock"});
+  const std::vector<float> of_ten(kExamples * 10);  // the same numbers of examples, inputs and classes
+  const TrainingSet listed = TrainingSet::of_features(data.features, kEach, of_ten, kFeatures, 10);
+  EXPECT_THROW(of_images.run({listed, data.starts, 4}, 0.1F, {}), std::invalid_argument);
+  const std::vector<float> images(kExamples * kFeatures);
+  Trial trial = trial_of({.strategy = "lock"});
+  EXPECT_THROW(trial.run({{images, data.labels, kFeatures, kWidth}, data.starts, 4}, 0.1F, {}),
+               std::invalid_argument);
+
+  const auto refused = [&](const std::vector<std::int32_t>& features, std::size_t each) {
+    EXPECT_THROW(TrainingSet::of_features(features, each, data.labels, kFeatures, kWidth),
+                 std::invalid_argument);
+  };
+  for (const std::int32_t wrong : {-1, 12, 5}) {
+    std::vector<std::int32_t> features = data.features;
+    features[4] = features[3] = wrong;  // outside, or twice
+    refused(features, kEach);
+  }
+  refused(data.features, 0);
+  refused(data.features, 2);
+  refused({}, 1);
+  EXPECT_THROW(TrainingSet::of_features(data.features, kEach, {}, kFeatures, 0), std::invalid_argument);
+  EXPECT_THROW(TrainingSet::of_features(data.features, kEach, data.labels, 0, kWidth), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace tmflow::train
