@@ -92,7 +92,7 @@ def test_every_revision_is_upgraded_whole_and_kept_beside(
     assert schema.upgrade(engine.sqlite_url(path)).copy is None
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_an_upgrade_that_is_killed_leaves_the_old_or_the_new(
     databases: dict[str, Path], states: dict[str, State], tmp_path: Path, old: URL
 ) -> None:

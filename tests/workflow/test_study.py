@@ -148,6 +148,7 @@ def uids(study: Checkout, scale: str = "full") -> set[str]:
     return {run.uid for path in study.results.glob(f"runs/{scale}/*/*/round-*.jsonl") for run in record.read(path)}
 
 
+@pytest.mark.deep
 def test_what_is_measured_stays_measured(study: Checkout, tmflow: Tmflow) -> None:
     """Neither a forced rule nor a changed source nor a lost database repeats a round or loses the measured costs."""
     before, cost = uids(study), tmflow("study", "status", "--json", **study.variables).stdout

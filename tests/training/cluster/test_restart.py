@@ -162,6 +162,7 @@ def test_layers_on_several_workers_continue_after_any_of_them_is_killed(tmflow: 
     assert steps_of(run) == STEPS
 
 
+@pytest.mark.deep
 def test_one_worker_reaches_the_weights_of_a_training_without_a_fault(tmflow: Tmflow, tmp_path: Path) -> None:
     file, other = tmp_path / "interrupted", tmp_path / "whole"
     with under_way(file, "--curve-points", "10") as process:
