@@ -45,7 +45,7 @@ study: setup ## the complete study of config.yaml; HOURS=8: with further rounds 
 # for one process at a time. A process that has finished its tests takes over tests of another.
 PARALLEL = --numprocesses $$(n=$$((($$(nproc) + 1) / 2)); echo $$((n > 3 ? n : 3))) --dist worksteal
 
-test: setup-test build ## all tests except test-deep (40 minutes on 2 cores)
+test: setup-test build ## all tests except test-deep (an hour on 2 slow cores)
 	@$(BIN)/python -m pytest $(PARALLEL) --durations=60 -m "not deep"
 
 test-fast: setup-test build ## the fast unit tests (a minute)

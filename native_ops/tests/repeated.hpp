@@ -3,7 +3,7 @@
 
 namespace tmflow {
 
-// `times`, or a quarter of it under ThreadSanitizer, which is about ten times slower, and which reports a
+// `times`, or a quarter of it under ThreadSanitizer, which is several times slower, and which reports a
 // race between accesses that are not ordered even if they are apart in time.
 constexpr int repeated(int times) noexcept {
 #ifdef __SANITIZE_THREAD__

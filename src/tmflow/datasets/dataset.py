@@ -44,9 +44,9 @@ class Dataset:
         return cls(name, sha256, *arrays)
 
 
-def one_hot(labels: NDArray[np.integer]) -> Floats:
-    """The labels 0 to 9, [n], as float32 [n, 10]: 1 in the column of the label, else 0."""
-    hot = np.zeros((len(labels), CLASSES), np.float32)
+def one_hot(labels: NDArray[np.integer], classes: int = CLASSES) -> Floats:
+    """The labels [n], from 0, as float32 [n, classes]: 1 in the column of the label, else 0."""
+    hot = np.zeros((len(labels), classes), np.float32)
     hot[np.arange(len(labels)), labels] = 1
     return hot
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tmflow.base.canonical_json import sha256_of
-from tmflow.datasets.dataset import Floats
+from tmflow.datasets.dataset import Floats, one_hot
 from tmflow.native import loader
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.data import TrialData
@@ -83,7 +83,7 @@ def images(seed: int, pixels: int, classes: int) -> TrialData:
     rng = np.random.default_rng([seed, 3])
     pixels_of_all = rng.standard_normal((TRAIN_IMAGES + TEST_IMAGES, pixels), np.float32) * np.float32(DEVIATION)
     labels = rng.integers(0, classes, len(pixels_of_all))
-    hot = _one_hot(labels[:TRAIN_IMAGES], classes)
+    hot = one_hot(labels[:TRAIN_IMAGES], classes)
     return TrialData(pixels_of_all[:TRAIN_IMAGES], hot, pixels_of_all[TRAIN_IMAGES:], labels[TRAIN_IMAGES:])
 
 
@@ -92,7 +92,7 @@ def examples(seed: int, features: int, nonzeros: int, width: int, skew: float) -
     """Examples of features with a planted truth, for training and for tests; the arguments are factors of a spec."""
     drawn = draw_examples(seed, features, nonzeros, width, skew)
     train, test = slice(TRAIN_EXAMPLES), slice(TRAIN_EXAMPLES, None)
-    hot = _one_hot(drawn.labels[train], width)
+    hot = one_hot(drawn.labels[train], width)
     return FeatureData(drawn.features[train], hot, drawn.features[test], drawn.labels[test], features)
 
 
@@ -131,9 +131,3 @@ def _repeated(ranks: NDArray[np.int64]) -> NDArray[np.bool_]:
     repeated = np.zeros(ranks.shape, np.bool_)
     np.put_along_axis(repeated, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
     return repeated
-
-
-def _one_hot(labels: NDArray[np.int64], classes: int) -> Floats:
-    hot = np.zeros((len(labels), classes), np.float32)
-    hot[np.arange(len(labels)), labels] = 1
-    return hot
