@@ -32,6 +32,7 @@ os.environ.setdefault(HPX_ADDRESS, "127.0.0.1")
 ROOT = project_root()
 # Tests that start processes, servers and browsers, and wait for them.
 OF_PROCESSES = ("faults", "portal", "training", "workflow")
+FOREIGN = re.compile(r"[\[-](ppc64le|aarch64)[\]-]")  # in the name of a test
 COPIED = ("Snakefile", "workflow", "profiles", "envs", "native_ops", "pyproject.toml")
 
 TINY: dict[str, Any] = {
@@ -64,9 +65,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def of_share(items: list[Any], share: tuple[int, int]) -> list[Any]:
-    """The items that belong to a share; the shares of one number together have each item once."""
+    """The items that belong to a share; the shares of one number together have each item once.
+
+    All tests of a foreign machine are in one share, because the build for it takes longer than they do.
+    """
     which, shares = share
-    return items[which - 1 :: shares]
+    machines = [FOREIGN.search(str(getattr(item, "name", item))) for item in items]
+    chosen = [item for item, machine in zip(items, machines, strict=True) if machine is None][which - 1 :: shares]
+    for number, name in enumerate(("ppc64le", "aarch64")):
+        if number % shares == which - 1:
+            chosen += [item for item, machine in zip(items, machines, strict=True) if machine and machine[1] == name]
+    return chosen
 
 
 def read_share(text: str) -> tuple[int, int]:

@@ -5,8 +5,9 @@ if(NOT Eigen3_FOUND)
   message(STATUS "no Eigen: the kernel eigen is not built")
 endif()
 
-# No fused multiply-add: all machines compute the same bits (see kernel.hpp).
-set(TMFLOW_KERNEL_FLAGS -O3 -ffp-contract=off)
+# No fused multiply-add: all machines compute the same bits (see kernel.hpp). A square root that may set errno is a call, which no
+# compiler vectorises.
+set(TMFLOW_KERNEL_FLAGS -O3 -ffp-contract=off -fno-math-errno)
 
 function(tmflow_add_kernels build)
   add_library(kernels_${build} OBJECT src/kernel_build.cc)

@@ -34,6 +34,7 @@ std::unique_ptr<train::Trial> make_trial(const Point& point) {
       .workers = point.whole("threads"),
       .layout = point.text("layout") == "joined" ? Layout::joined : Layout::separate,
       .reading = point.text("reading") == "consistent" ? ReadingOf::consistent : ReadingOf::plain,
+      .optimiser = optimiser_named(point.text("optimiser")),
       .pinned = point.text("pinning") == "cores",
       .full_measures = point.text("measures") == "full"};
   return std::make_unique<train::Trial>(train::make_model<float>(point.text("model"), factors), plan);
@@ -136,8 +137,12 @@ void count(const Point& point, train::Trial& trial, Json::Object& measured) {
   if (point.text("measures") != "full") return;
   for (std::size_t region = 0; region < regions.size(); ++region) {
     const train::Trial::Lost lost = trial.lost(region);
-    measured["lost"].append(
-        Json::Object{{"expected", lost.expected}, {"lost", lost.lost}, {"variable", regions[region]}});
+    const bool has_slots = lost.inconsistent.has_value();
+    measured["lost"].append(Json::Object{{"elements", has_slots ? Json(lost.elements) : Json()},
+                                         {"expected", lost.expected},
+                                         {"inconsistent", has_slots ? Json(*lost.inconsistent) : Json()},
+                                         {"lost", lost.lost},
+                                         {"variable", regions[region]}});
   }
 }
 

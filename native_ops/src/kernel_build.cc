@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "dense_loops.hpp"
+#include "slot_loops.hpp"
 #if defined(TMFLOW_HAS_EIGEN)
 #include "eigen_loop.hpp"
 #else
@@ -58,12 +59,13 @@ template <class Guard, class Mutex>
 
 }  // namespace
 
-const KernelBuild TMFLOW_KERNELS{
-    .of_float = {plain<float>, eigen<float>, skip_zero<float>, dense<float>, copy<float>},
-    .of_double = {plain<double>, eigen<double>, skip_zero<double>, dense<double>, copy<double>},
-    .loops_under_mutex = {.pthread = loop_under<PthreadGuard>,
-                          .spin = loop_under<std::lock_guard<SpinLock>>,
-                          .ticket = loop_under<std::lock_guard<TicketLock>>,
-                          .mcs = loop_under<McsLock::Guard>}};
+const KernelBuild TMFLOW_KERNELS{.of_float = {plain<float>, eigen<float>, skip_zero<float>, dense<float>,
+                                              copy<float>, momentum<float>, adagrad<float>, adam<float>},
+                                 .of_double = {plain<double>, eigen<double>, skip_zero<double>, dense<double>,
+                                               copy<double>, momentum<double>, adagrad<double>, adam<double>},
+                                 .loops_under_mutex = {.pthread = loop_under<PthreadGuard>,
+                                                       .spin = loop_under<std::lock_guard<SpinLock>>,
+                                                       .ticket = loop_under<std::lock_guard<TicketLock>>,
+                                                       .mcs = loop_under<McsLock::Guard>}};
 
 }  // namespace tmflow

@@ -11,6 +11,7 @@ struct KernelsOf {
   Kernel<T> plain, eigen, skip_zero;
   DenseKernel<T> dense;
   Copy<T> copy;
+  SlotKernel<T> momentum, adagrad, adam;
 };
 
 struct KernelBuild {

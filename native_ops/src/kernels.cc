@@ -1,4 +1,6 @@
 // Selects the build of the kernels for this processor.
+#include <cassert>
+
 #include "kernel_build.hpp"
 
 #if defined(__x86_64__)
@@ -28,6 +30,13 @@ template <class T>
 Kernel<T> of(const KernelsOf<T>& kernels, std::string_view name) noexcept {
   if (name == "skip_zero") return kernels.skip_zero;
   return name == "eigen" ? kernels.eigen : kernels.plain;
+}
+
+template <class T>
+SlotKernel<T> of(const KernelsOf<T>& kernels, Optimiser optimiser) noexcept {
+  assert(optimiser != Optimiser::sgd && "it has no slots");
+  if (optimiser == Optimiser::momentum) return kernels.momentum;
+  return optimiser == Optimiser::adagrad ? kernels.adagrad : kernels.adam;
 }
 
 const KernelBuild& build(std::string_view optimisation) noexcept {
@@ -76,6 +85,16 @@ DenseKernel<float> find_dense_kernel(std::string_view optimisation) noexcept {
 template <>
 DenseKernel<double> find_dense_kernel(std::string_view optimisation) noexcept {
   return build(optimisation).of_double.dense;
+}
+
+template <>
+SlotKernel<float> find_slot_kernel(Optimiser optimiser, std::string_view optimisation) noexcept {
+  return of(build(optimisation).of_float, optimiser);
+}
+
+template <>
+SlotKernel<double> find_slot_kernel(Optimiser optimiser, std::string_view optimisation) noexcept {
+  return of(build(optimisation).of_double, optimiser);
 }
 
 template <>

@@ -60,6 +60,19 @@ std::optional<std::string> why_not(std::string_view name, std::span<const std::s
   return reason ? reason : strategy.why_not_with(parameters);
 }
 
+void check_slots(Optimiser optimiser, std::string_view strategy, std::span<const std::string> given) {
+  if (optimiser == Optimiser::sgd) return;
+  const std::string subject = "optimiser " + std::string(name_of(optimiser));
+  if (!listed_strategy(strategy).in_place()) {
+    throw std::invalid_argument(subject + " does not go with strategy '" + std::string(strategy) +
+                                "', which does not update ranges of a variable in place: it would leave the "
+                                "optimiser's arrays out");
+  }
+  if (const std::string kernel = parameters_of(strategy, given).text("kernel"); kernel != "plain") {
+    throw std::invalid_argument(subject + " has its own update loop, so kernel must be plain, not " + kernel);
+  }
+}
+
 template <CompiledRegion R>
 std::unique_ptr<AnyStrategy<R>> make_strategy(std::string_view name, std::span<const std::string> given) {
   return std::get<MakeStrategy<R>>(find(name).make)(parameters_of(name, given));

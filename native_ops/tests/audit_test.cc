@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "seeded.hpp"
+#include "tmflow/core/registry.hpp"
 #include "tmflow/strategies/lock.hpp"
 #include "tmflow/strategies/nolock.hpp"
 
@@ -102,11 +105,25 @@ TYPED_TEST(Audit, CodeDistinguishesOneUnitMoreFromOneLess) {
   }
 }
 
+// Lengths that divide the variable, that do not, and that exceed it; one thread has nobody to lose updates
+// to.
+TYPED_TEST(Audit, ChunksCoverTheVariableAndKeepUpdates) {
+  for (const std::string_view name : {"lock", "spin", "nolock"}) {
+    for (const std::string_view chunk : {"chunk=1", "chunk=50", "chunk=300", "chunk=1000000000"}) {
+      const std::vector<std::string> given{std::string(chunk)};
+      const auto strategy = make_strategy<ArrayRegion<TypeParam>>(name, given);
+      const int threads = name == "nolock" ? 1 : 4;
+      EXPECT_TRUE(audit<TypeParam>(*strategy, {.threads = threads, .updates = 50, .elements = 1000}).clean())
+          << name << " " << chunk;
+    }
+  }
+}
+
 // Updates like NoLock, and spoils the gradient afterwards.
 struct Spoiling {
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
-    NoLock::apply(region, update, stats);
+    NoLock().apply(region, update, stats);
     auto* const delta = const_cast<typename R::Value*>(update.delta.data());
     std::fill_n(delta, update.delta.size(), typename R::Value{0});
   }
@@ -141,7 +158,7 @@ struct Throwing {
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     if (++count == n) throw std::runtime_error("on purpose");
-    Lock::apply(region, update, stats);
+    Lock().apply(region, update, stats);
   }
 };
 

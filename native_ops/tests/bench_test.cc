@@ -85,7 +85,7 @@ TEST(MutexLoop, ComputesWhatLockDoes) {
   const GradientDescent<float> update{.alpha = 0.1f, .delta = delta};
   ThreadStats stats;
   ArrayRegion<float> locks(by_lock);
-  Lock::apply(locks, update, stats);
+  Lock().apply(locks, update, stats);
   for_each_mutex_loop([&](const char* name, auto& loop) {
     std::vector<float> by_loop(1003, 1);
     ArrayRegion<float> loops(by_loop);

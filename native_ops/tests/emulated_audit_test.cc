@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "refused.hpp"
@@ -19,6 +20,7 @@
 #include "tmflow/measure/audit.hpp"
 #include "tmflow/strategies/htm.hpp"
 #include "tmflow/strategies/lock.hpp"
+#include "tmflow/train/trial.hpp"
 
 namespace tmflow::htm {
 namespace {
@@ -192,6 +194,73 @@ TEST_F(EmulatedOthers, AReaderAbortsWritersAndSubscribers) {
   EXPECT_EQ(stats_.updates(), 0);
 }
 
+TEST_F(EmulatedOthers, AReaderOfRowsAbortsTheirWriters) {
+  const std::vector<NonZero<float>> rows{{.row = 1, .value = 1}, {.row = 3, .value = 1}};
+  const auto read = [&] { make_strategy<ArrayRegion<float>>("htm", on(kTsx))->note_rows(region_, rows, 16); };
+  for (const std::size_t row : {0, 1, 2, 3}) {  // rows of one cache line each
+    const Access written = Access::written(&variable_.span()[row * 16 + 15], sizeof(float));
+    EXPECT_EQ(held_open(kTsx, {written}, read), row % 2 == 1 ? 0x6 : 0) << row;
+  }
+  EXPECT_EQ(held_open(kTsx, {subscription()}, read), 0) << "no mutex is locked for it";
+}
+
+// A model of one variable of four rows, one cache line each. Its pass only looks whether `other` still runs.
+class Looking final : public train::Model<float> {
+ public:
+  static constexpr std::size_t kRows = 4, kWidth = 16;
+
+  explicit Looking(HardwareThread& other) : other_(other) {}
+
+  std::vector<train::VariableShape> variables() const override {
+    return {{.name = "rows", .rows = kRows, .columns = kWidth, .by_rows = true}};
+  }
+  std::size_t pixels() const override { return kRows; }
+  bool takes_images() const override { return false; }
+  std::size_t classes() const override { return 1; }
+  std::unique_ptr<train::Pass<float>> make_pass(std::size_t) const override {
+    return std::make_unique<Look>(*this);
+  }
+
+  mutable bool other_aborted = false;
+
+ private:
+  struct Look final : train::Pass<float> {
+    explicit Look(const Looking& model) : model(model) {}
+
+    float step(std::span<const float* const>, const train::Batch<float>&,
+               train::Gradients<float>& gradients) override {
+      model.other_aborted = !model.other_.access({});
+      gradients.rows(0, none);
+      return 0;
+    }
+
+    const Looking& model;
+    const RowGradient<float> none{.rows = {}, .values = {}, .width = kWidth, .elements = kRows * kWidth};
+  };
+
+  HardwareThread& other_;
+};
+
+// Before the pass of a step, so that its update cannot be what aborts.
+TEST(EmulatedTraining, AStepNoticesItsPlainReadsOfRows) {
+  const std::vector<std::int32_t> rows{1, 3};  // of the only example
+  const std::vector<float> labels{1};
+  const train::TrainingSet set = train::TrainingSet::of_features(rows, 2, labels, Looking::kRows, 1);
+  const std::vector<std::int64_t> starts{0};
+  for (const std::size_t row : {0, 1, 2, 3}) {
+    HardwareThread other(Processor::of(kTsx));
+    auto looking = std::make_unique<const Looking>(other);
+    const Looking& model = *looking;
+    train::Trial trial(std::move(looking), {.strategy = "htm", .parameters = on(kTsx)});
+    other.begin();
+    ASSERT_TRUE(other.access({Access::written(&trial.variable(0)[row * Looking::kWidth], sizeof(float))}));
+    trial.run({set, starts, 1}, 0.1F, {});
+    EXPECT_EQ(model.other_aborted, row % 2 == 1) << row;
+    Ended why;
+    other.commit(why, [] {});
+  }
+}
+
 TEST_F(EmulatedOthers, ATakenMutexIsFoundTaken) {
   Processor& processor = Processor::of(kTsx);
   const ElidableMutex mutex = elidable(region_.mutex());
@@ -247,7 +316,7 @@ class FallbackInTheMiddle {
       has_written_.arrive_and_wait();
       Ended why;
       const bool committed = thread.commit(why, [&] { inside.publish(); });
-      committed ? stats.count_update() : Lock::apply(region, update, stats);
+      committed ? stats.count_update() : Lock().apply(region, update, stats);
     } else {
       has_read_.arrive_and_wait();
       if (kNotifies) {
@@ -255,7 +324,7 @@ class FallbackInTheMiddle {
                       elidable(region.mutex()), {.attempts = 0, .spending = Spending::study_tsx}, stats);
         stats.count_update();
       } else {
-        Lock::apply(region, update, stats);
+        Lock().apply(region, update, stats);
       }
       has_written_.arrive_and_wait();
     }

@@ -154,7 +154,7 @@ template <template <class> class Kernel>
 struct WithKernel {
   template <Region R>
   static void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
-    Lock::apply(region, {update.alpha, update.delta, Kernel<typename R::Value>::run}, stats);
+    Lock().apply(region, {update.alpha, update.delta, Kernel<typename R::Value>::run}, stats);
   }
 };
 

@@ -8,10 +8,11 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <random>
-#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "in_step.hpp"
@@ -22,6 +23,7 @@
 #include "tmflow/measure/audit.hpp"
 #include "tmflow/measure/variable_measures.hpp"
 #include "tmflow/strategies/block_stm.hpp"
+#include "tmflow/strategies/combining.hpp"
 #include "tmflow/strategies/lock.hpp"
 #include "tmflow/strategies/striped.hpp"
 #include "tmflow/sync/thread_number.hpp"
@@ -86,24 +88,6 @@ struct Touching {
   RowGradient<double> gradient;
 };
 
-TEST(RowGradient, KnowsWhatItTouches) {
-  std::mt19937 random(5);
-  for (int trial = 0; trial < 300; ++trial) {
-    const Touching update(random);
-    const std::size_t size = update.touched.size();
-    std::size_t next = size, before = 0;
-    for (std::size_t at = size; at-- > 0;) {
-      if (update.touched[at]) next = at;
-      ASSERT_EQ(update.gradient.touched_from(at), next);
-    }
-    EXPECT_EQ(update.gradient.touched_from(size), size);
-    for (std::size_t end = 0; end <= size; ++end) {
-      if (end > 0 && update.touched[end - 1]) before = end;
-      ASSERT_EQ(update.gradient.touched_before(end), before);
-    }
-  }
-}
-
 TEST(RowGradient, PartsAreTheTouchedElementsOfARange) {
   std::mt19937 random(6);
   for (int trial = 0; trial < 300; ++trial) {
@@ -130,15 +114,21 @@ TEST(Blocks, ThatAnUpdateTouchesAreVisitedOnceInEitherDirection) {
   for (int trial = 0; trial < 300; ++trial) {
     const Touching update(random);
     const Blocks blocks{update.touched.size(), 1 + random() % 12};
-    std::vector<std::size_t> expected, forwards, backwards;
+    using Visited = std::vector<std::pair<std::size_t, std::size_t>>;
+    Visited expected, forwards, backwards;
     for (std::size_t block = 0; block < blocks.count(); ++block) {
       const auto begin = update.touched.begin() + static_cast<std::ptrdiff_t>(blocks.first(block));
       const auto end = begin + static_cast<std::ptrdiff_t>(blocks.size(block));
-      if (std::find(begin, end, true) != end) expected.push_back(block);
+      if (std::find(begin, end, true) == end) continue;
+      std::size_t row = 0;
+      while (update.gradient.end_of(row) <= blocks.first(block)) ++row;
+      expected.emplace_back(block, row);
     }
     const GradientDescent<double> descent{.alpha = 1, .rows = &update.gradient};
-    for_each_touched(blocks, descent, false, [&](std::size_t block) { forwards.push_back(block); });
-    for_each_touched(blocks, descent, true, [&](std::size_t block) { backwards.push_back(block); });
+    for_each_touched(blocks, descent, false,
+                     [&](std::size_t block, std::size_t row) { forwards.emplace_back(block, row); });
+    for_each_touched(blocks, descent, true,
+                     [&](std::size_t block, std::size_t row) { backwards.emplace_back(block, row); });
     EXPECT_EQ(forwards, expected);
     std::ranges::reverse(backwards);
     EXPECT_EQ(backwards, expected);
@@ -151,9 +141,12 @@ TEST(Blocks, OfADenseUpdateAreAllVisited) {
     const GradientDescent<float> update{.alpha = 1, .delta = delta};
     const Blocks blocks{elements, 3};
     for (const bool backwards : {false, true}) {
-      std::set<std::size_t> visited;
-      for_each_touched(blocks, update, backwards, [&](std::size_t block) { visited.insert(block); });
-      EXPECT_EQ(visited.size(), blocks.count());
+      std::vector<std::size_t> visited, expected(blocks.count());
+      for_each_touched(blocks, update, backwards,
+                       [&](std::size_t block, std::size_t) { visited.push_back(block); });
+      std::iota(expected.begin(), expected.end(), std::size_t{0});
+      if (backwards) std::ranges::reverse(expected);
+      EXPECT_EQ(visited, expected);
     }
   }
 }
@@ -270,7 +263,7 @@ struct FirstRowHeld {
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    const std::size_t first = update.touched_from(0);
+    const std::size_t first = update.rows->begin_of(0);
     ranges::atomically<stm::Backoff, ranges::Sound>(
         locks, stats, [&](auto& transaction) { return transaction.hold(first, update.rows->width); },
         [&]() noexcept { update(memory, 0, memory.size()); });
@@ -292,6 +285,32 @@ TEST(RowUpdates, AuditInStepPassesWhatHoldsEachRow) {
   EXPECT_TRUE(audit_rows_in_step(rows_apart, std::chrono::milliseconds(50)).clean());
   BlockStm stm(ByRows<Lock>::kWidth);
   EXPECT_TRUE(audit_rows_in_step(stm, std::chrono::milliseconds(50)).clean());
+  Combining combining(ByRows<Lock>::kWidth);
+  EXPECT_TRUE(audit_rows_in_step(combining, std::chrono::milliseconds(50)).clean());
+}
+
+// Threads of odd number update all rows, and the others the whole variable, which combining publishes.
+template <class S>
+struct ByRowsAndDense {
+  S& strategy;
+  ByRows<S> by_rows{strategy};
+
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    if (ThreadNumber<std::atomic>::own() % 2 != 0) return by_rows.apply(region, update, stats);
+    strategy.apply(region, update, stats);
+  }
+};
+
+TEST(RowUpdates, AreNotLostBesideUpdatesOfTheWholeVariable) {
+  for (const std::size_t block : {1, 3, 1000}) {
+    Combining combining(block);
+    ByRowsAndDense<Combining> published{combining};
+    EXPECT_TRUE(audit<double>(published, {.threads = 4, .updates = 2000, .elements = 100}).clean()) << block;
+    Striped striped(block);
+    ByRowsAndDense<Striped> apart{striped};
+    EXPECT_TRUE(audit<double>(apart, {.threads = 4, .updates = 2000, .elements = 100}).clean()) << block;
+  }
 }
 
 // Of two updates of two rows, one is not made.

@@ -25,7 +25,7 @@ class Faulty {
       bug_(region.memory(Holding::mutex), update);
       stats.count_update();
     } else {
-      Lock::apply(region, update, stats);
+      Lock().apply(region, update, stats);
     }
   }
 

@@ -7,10 +7,13 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tmflow/core/registry.hpp"
 #include "tmflow/train/models.hpp"
 #include "tmflow/train/trial.hpp"
 
@@ -41,8 +44,8 @@ TEST(SparseRegression, ItsGradientIsThatOfTheLossInEveryRowThatTheBatchHas) {
   const SparseMatrix<double> sparse(features, kEach, kFeatures);
   const auto labels = labels_of_examples<double>();
   for (const std::size_t examples : {1, 2, 8}) {
-    const auto model =
-        make_model<double>("sparse_logistic", {.matrix = 1, .features = kFeatures, .width = kWidth});
+    const auto model = make_model<double>(
+        "sparse_logistic", {.matrix = 1, .numbers = {{"features", kFeatures}, {"width", kWidth}}});
     const Placement placement(model->variables(), Layout::separate);
     Gradients<double> gradients(placement, false);
     const auto pass = model->make_pass(examples);
@@ -85,7 +88,9 @@ struct FeatureSet {
 };
 
 Trial trial_of(const TrialPlan& plan) {
-  return {make_model<float>("sparse_logistic", {.matrix = 1, .features = kFeatures, .width = kWidth}), plan};
+  return {make_model<float>("sparse_logistic",
+                            {.matrix = 1, .numbers = {{"features", kFeatures}, {"width", kWidth}}}),
+          plan};
 }
 
 // Consistent reading and a lock, so that ThreadSanitizer finds no race that the contract allows.
@@ -126,6 +131,38 @@ TEST(SparseRegression, LostUpdatesOfRowsAreCounted) {
     EXPECT_EQ(trial.lost(0).lost, 0) << plan.strategy;
     EXPECT_FALSE(trial.reports_torn_reads(0));
   }
+}
+
+TEST(SparseRegression, FeaturesHaveValuesAndThoseOfZeroAreAbsent) {
+  const std::vector<std::int32_t> places{7, 2, 4, 4, 5, 5};
+  const std::vector<float> values{0.5F, -2.0F, 0.0F, 3.0F, 0.0F, 0.0F};
+  const SparseMatrix<float> sparse(places, 2, 8, values);
+  const auto row = [&](std::size_t number) {
+    std::vector<std::pair<std::uint32_t, float>> numbers;
+    for (const NonZero<float>& one : sparse.row(number)) numbers.emplace_back(one.row, one.value);
+    return numbers;
+  };
+  EXPECT_EQ(row(0), (std::vector<std::pair<std::uint32_t, float>>{{2, -2.0F}, {7, 0.5F}}));
+  EXPECT_EQ(row(1), (std::vector<std::pair<std::uint32_t, float>>{{4, 3.0F}}));
+  EXPECT_TRUE(row(2).empty());
+
+  // A step on an example without features changes nothing.
+  const std::vector<float> labels{1, 0, 0, 1, 1, 0};
+  const TrainingSet set = TrainingSet::of_features(places, 2, labels, 8, 2, values);
+  for (const char* strategy : {"lock", "striped", "block_stm", "combining", "atomic", "nolock", "htm"}) {
+    if (listed_strategy(strategy).why_not) continue;
+    Trial trial(
+        make_model<float>("sparse_logistic", {.matrix = 1, .numbers = {{"features", 8}, {"width", 2}}}),
+        {.strategy = strategy});
+    trial.run({set, std::vector<std::int64_t>{2}, 1}, 0.5F, {});
+    for (const float weight : trial.variable(0)) EXPECT_EQ(weight, 0) << strategy;
+    trial.run({set, std::vector<std::int64_t>{0}, 1}, 0.5F, {});
+    // Both scores are 0, so the gradient of a score is the value times +-1/2.
+    EXPECT_FLOAT_EQ(trial.variable(0)[2 * 2], 0.5F * -2.0F / 2) << strategy;
+    EXPECT_FLOAT_EQ(trial.variable(0)[7 * 2 + 1], -0.5F * 0.5F / 2) << strategy;
+  }
+  EXPECT_THROW(TrainingSet::of_features(places, 2, labels, 8, 2, std::span(values).first(4)),
+               std::invalid_argument);
 }
 
 TEST(SparseRegression, DataThatDoesNotFitIsRefused) {

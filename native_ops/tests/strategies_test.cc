@@ -67,7 +67,7 @@ const std::array<float, 3> kUpdated{0.5f, 1.5f, 2.0f};
 TEST(Lock, HoldsTheVariablesOwnMutex) {
   WatchedRegion region;
   ThreadStats stats;
-  Lock::apply(region, kUpdate, stats);
+  Lock().apply(region, kUpdate, stats);
   EXPECT_EQ(region.values, kUpdated);
   EXPECT_EQ(region.watched.times, 1);
   EXPECT_FALSE(region.watched.held);
@@ -78,15 +78,26 @@ TEST(Lock, LetsGoOfTheMutexIfThereIsNoMemory) {
   WatchedRegion region;
   region.has_memory = false;
   ThreadStats stats;
-  EXPECT_THROW(Lock::apply(region, kUpdate, stats), std::runtime_error);
+  EXPECT_THROW(Lock().apply(region, kUpdate, stats), std::runtime_error);
   EXPECT_FALSE(region.watched.held);
   EXPECT_EQ(stats.updates(), 0);
+}
+
+TEST(Lock, HoldsTheMutexForEachChunk) {
+  WatchedRegion region;
+  ThreadStats stats;
+  const auto strategy = make_strategy<ForeignRegion<float>>("lock", std::vector<std::string>{"chunk=2"});
+  strategy->apply(region, kUpdate, stats);
+  EXPECT_EQ(region.values, kUpdated);
+  EXPECT_EQ(region.watched.times, 2);
+  EXPECT_FALSE(region.watched.held);
+  EXPECT_EQ(stats.updates(), 1);
 }
 
 TEST(NoLock, TakesNoMutex) {
   WatchedRegion region;
   ThreadStats stats;
-  NoLock::apply(region, kUpdate, stats);
+  NoLock().apply(region, kUpdate, stats);
   EXPECT_EQ(region.values, kUpdated);
   EXPECT_EQ(region.watched.times, 0);
   EXPECT_EQ(stats.updates(), 1);

@@ -47,7 +47,7 @@ int lost_between_lock_and_elision(std::uint32_t mask) {
     std::jthread holder([&] {
       start.arrive_and_wait();
       for (int u = 0; u < kUpdates; ++u) {
-        Lock::apply(region, {.alpha = -1, .delta = delta, .kernel = slow}, locking);
+        Lock().apply(region, {.alpha = -1, .delta = delta, .kernel = slow}, locking);
         dawdle(2);  // the mutex is free
       }
     });

@@ -24,7 +24,7 @@ class Watch final : public Operands<float> {
     }).join();
     throw Looked();
   }
-  void check_apart(std::span<const float>) const override {}
+  void check_apart(std::span<const float>, const std::string&) const override {}
 
   mutable bool held = false;
 

@@ -21,7 +21,7 @@ from tmflow.bundle.verify import verify
 from tmflow.runfile import record
 from tmflow.spec.strategies import parameters_of
 from tmflow.spec.trial import TrialSpec
-from tmflow.training import synthetic
+from tmflow.training.synthetic import features, images
 
 RunDocument = dict[str, Any]
 Change = Callable[[RunDocument], object]
@@ -89,6 +89,11 @@ BAD: list[tuple[Change, str, str]] = [
     (lambda r: r["staleness"][0].update(worker=2), "staleness", "there is a worker 2, but threads is 2"),
     (lambda r: r["retries"][0].update(worker=1000), "retries", "there is a worker 1000"),
     (lambda r: r["lost"][0].update(expected=100), "lost.0.expected", "1000 updates of the 7840 elements of W are"),
+    (
+        lambda r: r["lost"][0].update(elements=7840, inconsistent=1),
+        "lost.0.elements",
+        "7840 elements, but under optimiser sgd W has no arrays beside it",
+    ),
     (lambda r: r["lost"][0].update(variable="V"), "lost.0.variable", "mnist_softmax has no variable 'V'"),
     (lambda r: r.update(trial_seed=1), "trial_seed", "1 in round 1, but 0 + 1 - 1"),
     (lambda r: r["curve"].append(r["curve"][0] | {"iteration": 1000}), "curve", "4 points, but curve_points is 3"),
@@ -173,6 +178,14 @@ def test_only_a_cluster_has_processes_and_phases(tmp_path: Path) -> None:
     first, second = checked(tmp_path / "b.zip", run).problems
     assert (first.field, second.field) == ("processes", "phases")
     assert first.text == "driver native runs no cluster, but there are processes."
+
+
+def test_inconsistent_elements_are_of_the_variable(tmp_path: Path) -> None:
+    run = valid_run("lock", optimiser="adam")
+    assert run["lost"][0]["elements"] == 7840
+    assert checked(tmp_path / "a.zip", run).problems == []
+    run["lost"][0]["elements"] = 7841
+    assert only(checked(tmp_path / "b.zip", run)).text == "7841 elements, but under optimiser adam W has 7840."
 
 
 def test_an_update_of_mode_sync_is_that_of_all_workers(tmp_path: Path) -> None:
@@ -302,16 +315,34 @@ def test_an_update_of_rows_changes_those_of_its_examples() -> None:
     expected = expect(TrialSpec.model_validate(factors), limits)
     assert expected.changed == {"weights": (20, 60)}
     assert expected.update_s == {"weights": pytest.approx(10e-9)}  # half of that of 20 elements
-    assert (expected.sections, expected.tested) == ({"weights": 1}, synthetic.TEST_EXAMPLES)
+    assert (expected.sections, expected.tested) == ({"weights": 1}, features.TEST)
     in_chunks = expect(TrialSpec.model_validate(factors | {"chunk": 5, "batch": 10}), limits)
     assert (in_chunks.sections, in_chunks.changed) == (None, {"weights": (20, 200)})
     whole = expect(TrialSpec.model_validate(factors | {"batch": 100}), limits)
     assert whole.changed == {"weights": (20, 500)}
 
 
+@pytest.mark.parametrize(
+    ("model", "own", "rows"),
+    [("matrix_factorisation", {"users": 30, "items": 20}, 2), ("skipgram", {"words": 50, "negatives": 3}, 5)],
+)
+def test_an_update_of_pairs_changes_their_rows(model: str, own: dict[str, int], rows: int) -> None:
+    factors: dict[str, Any] = {
+        "model": model, "dataset": "synthetic", "width": 5, "skew": 1.0, "driver": "native", "threads": 2,
+        "iterations": 10, "learning_rate": 0.1, "strategy": "spin", "batch": 3, **own,
+    }  # fmt: skip
+    expected = expect(TrialSpec.model_validate(factors), None)
+    elements = 5 * (2 * 50 if model == "skipgram" else 30 + 20)
+    assert expected.elements == {"embeddings": elements}
+    assert expected.changed == {"embeddings": (5 * rows, 5 * rows * 3)}
+    assert (expected.sections, expected.tested) == ({"embeddings": 1}, 10_000)
+    whole = expect(TrialSpec.model_validate(factors | {"batch": 1000}), None)
+    assert whole.changed == {"embeddings": (5 * rows, elements)}
+
+
 def test_inference_makes_no_updates_and_has_no_limit_of_them(tmp_path: Path) -> None:
     run = valid_run("tf_lock", **CONVNET, passes="forward")
-    run.update(counters=[], loop_s=1e-3, final_accuracy=1 / synthetic.TEST_IMAGES)
+    run.update(counters=[], loop_s=1e-3, final_accuracy=1 / images.TEST)
     assert checked(tmp_path / "b.zip", run).problems == []
     run.update(counters=[{"worker": 0, "variable": "conv1_W", "updates": run["spec"]["iterations"]}])
     assert "but the trial makes 0" in only(checked(tmp_path / "b.zip", run)).text

@@ -65,15 +65,23 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkou
         (("--strategy", "tf_lok"), "strategy in tmflow train: 'tf_lok' (did you mean 'tf_lock'?); valid: adaptive, "),
         (
             ("--model", "mnist_depe"),
-            "model: unknown model 'mnist_depe' (did you mean 'mnist_deep'?); valid: alexnet, googlenet, mnist_deep",
+            "model: unknown model 'mnist_depe' (did you mean 'mnist_deep'?); valid: alexnet, googlenet, matrix_",
         ),
         (("--driver", "natve"), "driver is 'natve', but should be 'session', 'native' or 'cluster'"),
         (("--driver", "native", "--step-call", "run"), "step_call run belongs to driver session, not to native"),
         (
             ("--driver", "native", "--model", "mnist_deep"),
-            "driver native does not train mnist_deep; it trains mnist_mlp, mnist_sof",
+            "driver native does not train mnist_deep; it trains matrix_factoris",
         ),
         (("--pinning", "cores"), "pinning cores belongs to driver native; driver session allows none"),
+        (
+            ("--driver", "cluster", "--threads", "2", "--optimiser", "momentum"),
+            "optimiser momentum belongs to drivers native and session; driver cluster allows sgd",
+        ),
+        (
+            ("--driver", "native", "--strategy", "atomic", "--optimiser", "adam"),
+            "optimiser adam does not go with strategy atomic, which allows sgd",
+        ),
         (("--hidden", "16"), "hidden 16 belongs to model mnist_mlp, mnist_sigmoid, not to mnist_softmax"),
         (("--model", "mnist_mlp", "--hidden", "0"), "hidden is 0, but should be greater than or equal to 1"),
         (("--reading", "careful"), "reading is 'careful', but should be 'plain' or 'consistent'"),

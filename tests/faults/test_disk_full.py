@@ -150,6 +150,7 @@ def test_no_room_to_record_that_a_trial_took_too_long(disk: SmallDisk, capfd: py
     assert [run.spec for run in Journal(job.run_file).runs] == [short]
 
 
+@pytest.mark.deep
 def test_ingest(disk: SmallDisk, tmp_path: Path, tmflow: Tmflow) -> None:
     path = disk.root / "study.db"
     url = engine.sqlite_url(path)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tmflow.native import ops
+from tmflow.native import ops, stock
 from tmflow.native.registry import resolve
 
 tf = pytest.importorskip("tensorflow")
@@ -94,7 +94,7 @@ def _settle(
     *,
     restart: bool,
 ) -> None:
-    if strategy in ops.STOCK_LOCKING:
+    if strategy in stock.LOCKING:
         return
     given: dict[str, Any] = {"strategy": resolve(strategy, parameters), "tracker": tracker, "index": index}
     session.run(ops.settle(variable, restart=restart, **given))

@@ -230,6 +230,7 @@ def test_what_cannot_run_is_listed_unless_it_was_asked_for(workers: Workers, mon
     ]
 
 
+@pytest.mark.deep
 def test_a_worker_that_is_killed_costs_its_variant_one_cell(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     """The variant is named, and a new process measures everything else."""
     monkeypatch.setattr(updates, "LIMIT_S", 120.0)  # a queue lock next to other tests is slow

@@ -9,7 +9,8 @@ import pytest
 from tmflow.base.paths import project_root
 
 # The programs of all tests except those with a separate test here. CTest fails if one is missing.
-PROGRAMS = ("core_tests", "stress", "transport_tests", "std_pool_tests")
+BESIDE_CORE = ("stress", "transport_tests", "std_pool_tests")
+PROGRAMS = ("core_tests", *BESIDE_CORE)
 OTHERS = "^(explore|relaxed|tensorflow|hpx_.*)$"
 
 
@@ -43,12 +44,19 @@ def test_calls_by_hpx(builds: cpp.Builds) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)  # on a machine that other tests load, 1200 s were too few
-@pytest.mark.parametrize("sanitizer", ["thread", pytest.param("address", marks=pytest.mark.deep)])
+def test_every_strategy_is_free_of_races_under_stress(builds: cpp.Builds) -> None:
+    built = builds.sanitised("thread", *BESIDE_CORE)
+    cpp.run_tests(built, "--exclude-regex", OTHERS.replace("explore", "explore|core"), timeout=1800)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("sanitizer", ["thread", "address"])
 def test_cpp_tests_pass_under_a_sanitizer(sanitizer: str, builds: cpp.Builds) -> None:
     cpp.run_tests(builds.sanitised(sanitizer, *PROGRAMS), "--exclude-regex", OTHERS, timeout=1800)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.timeout(1200)
 def test_what_is_read_is_ordered_after_its_updates(builds: cpp.Builds) -> None:
     cpp.run_tests(builds.sanitised("thread", "relaxed_tests"), "--tests-regex", "^relaxed$")

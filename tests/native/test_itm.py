@@ -119,7 +119,7 @@ def test_every_function_of_the_interface_that_is_called_is_checked() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["ml_wt", "serialirr"])
+@pytest.mark.parametrize("method", ["ml_wt", pytest.param("serialirr", marks=pytest.mark.deep)])
 def test_operations_on_both_kinds_of_variables(method: str) -> None:
     report = call("session", "itm", {"method": method})
     assert set(report) == {"ref float32", "ref float64", "resource float32", "resource float64"}

@@ -16,7 +16,7 @@ from tmflow.spec.process_env import OF_A_PROCESS, process_environment
 OF_EVERY_STRATEGY = ["test_core.py", "test_ops.py", "test_random.py", "test_refused.py", "test_serial.py"]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("strategy", sorted(OF_A_PROCESS))
 def test_it_passes_the_tests_of_every_strategy(strategy: str) -> None:
     if reason := registry.require(strategy).why_not:

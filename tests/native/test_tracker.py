@@ -75,7 +75,7 @@ def test_what_the_operation_gives_becomes_rows_of_a_run_file() -> None:
                 np.array([[0, 0, 0, 2, 7], [0, 1, 2, 3, 9], [1, 0, 1, 4, 8]]),
                 np.zeros((2, 2, 2), int),
                 np.array([[1, 1, 9, 3]]),
-                np.array([[1, 80, 2]]),
+                np.array([[1, 80, 2, 40, 4], [0, 60, 1, -1, -1]]),
             )
             return updates, transactions, aborts, np.array([[0, 1, 5]]), *rest
 
@@ -102,7 +102,10 @@ def test_what_the_operation_gives_becomes_rows_of_a_run_file() -> None:
         FailedPublications(worker=1, variable="w", failed_publications=4, updates=8)
     ]
     assert [Reads(**row) for row in stats.reads] == [Reads(worker=1, variable="b", reads=9, torn=3)]
-    assert [Lost(**row) for row in stats.lost] == [Lost(variable="b", expected=80, lost=2)]
+    assert [Lost(**row) for row in stats.lost] == [
+        Lost(variable="b", expected=80, lost=2, elements=40, inconsistent=4),
+        Lost(variable="w", expected=60, lost=1),
+    ]
 
 
 @pytest.mark.parametrize("budget", [0, 5])

@@ -16,7 +16,7 @@ from tmflow.store.ingest import ingest
 from tmflow.study.config import load_study
 
 HOSTILE = "</script><img src=x onerror=alert(1)> & 'x' \"y\" {{ 7*7 }}"
-OWN = "<b>own & only</b>"  # an experiment that config.yaml does not have
+OWN_DATA = "<b>own & only</b>"  # an experiment that config.yaml does not have
 
 
 class Published(NamedTuple):
@@ -30,7 +30,7 @@ def hostile_database(folder: Path) -> URL:
     url = engine.sqlite_url(folder / "study.db")
     platform = {"cpu_model": HOSTILE, "threads_logical": 4}
     runs = sample_runs(
-        ("fig-4.10", OWN),
+        ("fig-4.10", OWN_DATA),
         ("tf_lock", "tf_nolock", "nolock", EMULATED),
         (1, 2),
         2,

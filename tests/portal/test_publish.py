@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 import numpy as np
 import pandas as pd
 import pytest
-from published import HOSTILE, OWN, Published
+from published import HOSTILE, OWN_DATA, Published
 
 from tmflow.analysis.stats import Interval
 from tmflow.base.errors import BadInput
@@ -82,7 +82,7 @@ def test_text_of_the_database_stays_text(site: Published) -> None:
         assert not [tag for tag, attributes in page.tags if tag == "b" or "onerror" in attributes], path
         assert [attributes["src"] for tag, attributes in page.tags if tag == "script"], path
     assert HOSTILE in "".join(pages[site.site / "platforms.html"].text)
-    assert OWN in "".join(pages[site.site / "figures.html"].text)
+    assert OWN_DATA in "".join(pages[site.site / "figures.html"].text)
 
 
 def test_scripts_are_files_of_the_site_alone(site: Published) -> None:
@@ -103,7 +103,7 @@ def test_scripts_are_files_of_the_site_alone(site: Published) -> None:
 
 def test_figures_are_those_of_the_study_and_of_experiments_that_are_not_planned(site: Published) -> None:
     index = json.loads((site.site / "figures.json").read_text())
-    assert {entry["experiment"] for entry in index} == {"fig-4.11", OWN}
+    assert {entry["experiment"] for entry in index} == {"fig-4.11", OWN_DATA}
     # Figure 4.10 needs batches of 1, of which there is no run: its page says so.
     assert "Not drawn: Speedup over the same strategy with one worker: no run measured it." in "".join(
         Tags((site.site / "figures" / "fig-4.10.html").read_text()).text
@@ -115,7 +115,7 @@ def test_figures_are_those_of_the_study_and_of_experiments_that_are_not_planned(
 
 def test_the_files_of_a_figure_have_the_same_numbers(site: Published) -> None:
     index = json.loads((site.site / "figures.json").read_text())
-    speedup = next(entry for entry in index if entry["experiment"] == OWN and entry["measure"] == "speedup")
+    speedup = next(entry for entry in index if entry["experiment"] == OWN_DATA and entry["measure"] == "speedup")
     numbers = pd.read_csv(site.site / f"{speedup['path']}.csv")["estimate"].dropna()
     spec = json.loads((site.site / f"{speedup['path']}.vl.json").read_text())
     drawn = {row["estimate"] for rows in spec["datasets"].values() for row in rows if "estimate" in row}
@@ -207,7 +207,7 @@ def test_the_site_may_link_to_a_live_portal(site: Published, tmp_path: Path) -> 
     assert f"{live}/figures?figure=4.11" in links("figures/fig-4.11.html")
     assert f"{live}/claims?claim=deep-linear" in links("claims.html")
     own = next(path.name for path in (tmp_path / "site" / "figures").glob("*.html") if not path.name.startswith("fig-"))
-    assert f"{live}/explore?experiment={quote(OWN, safe='')}" in links(f"figures/{own}")
+    assert f"{live}/explore?experiment={quote(OWN_DATA, safe='')}" in links(f"figures/{own}")
     for page in ("index.html", "claims.html", "figures/fig-4.11.html"):
         assert "portal.example.org" not in (site.site / page).read_text()  # without the option
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from chromium import SIZES, chromium
 from playwright.sync_api import Browser, Page, expect
-from published import HOSTILE, OWN, Published
+from published import HOSTILE, OWN_DATA, Published
 
 from tmflow.charts.figures import slug
 from tmflow.store import engine, queries
@@ -22,7 +22,7 @@ from tmflow.store.run_filter import RunFilter
 
 pytestmark = pytest.mark.slow
 POINTS = "svg [aria-roledescription=point]"
-ALBUM = f"figures/{slug(OWN)}.html"
+ALBUM = f"figures/{slug(OWN_DATA)}.html"
 PAGES = (
     "index.html", "figures.html", ALBUM, "figures/fig-4.11.html", "claims.html", "platforms.html", "runs.html",
     "method/index.html", "method/glossary.html", "method/concepts.html", "method/speed/updates.html",

@@ -49,6 +49,21 @@ def test_a_database_that_is_created_while_its_state_is_read_is_not_damaged(url: 
     assert engine.read_standing(url).kind == "current"
 
 
+def test_a_writer_waits_for_another_that_holds_a_file_without_a_write_ahead_log(
+    sqlite: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite answers at once that the file is locked, whatever time it may wait, if this could be a deadlock."""
+    path = engine.sqlite_path(sqlite)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with closing(sqlite3.connect(path)) as impatient, pytest.raises(sqlite3.OperationalError, match="locked"):
+            impatient.execute("PRAGMA journal_mode = WAL")
+        monkeypatch.setattr(engine, "sleep", lambda _: other.rollback())  # the writer waits, so the other one ends
+        assert schema.upgrade(sqlite).now == schema.head()
+        assert not other.in_transaction
+
+
 @pytest.mark.slow
 def test_writers_at_once_all_succeed(url: URL, tmp_path: Path) -> None:
     """No database exists, so they also race to create it; one file is ingested by all."""

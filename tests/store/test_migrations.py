@@ -13,11 +13,11 @@ from sqlalchemy.exc import IntegrityError
 
 from tests.store.schemas import contents, definitions, downgrade
 from tests.support.forged import contribute, forged_runs, local_runs, store
-from tests.support.sample_runs import CLUSTER, EMULATED, FULL, FUSED, SOFTWARE_TM, sample_runs
+from tests.support.sample_runs import CLUSTER, EMULATED, FULL, FUSED, OPTIMISER, SOFTWARE_TM, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.contributions.importer import contributions, withdraw
 from tmflow.runfile import record
-from tmflow.runfile.record import TRAFFIC
+from tmflow.runfile.record import OF_SLOTS, TRAFFIC
 from tmflow.spec.strategies import PARAMETERS
 from tmflow.store import engine, schema
 from tmflow.store.ingest import ingest
@@ -278,6 +278,7 @@ def test_no_run_is_left_without_its_spec(url: URL, tmp_path: Path) -> None:
         ({"strategy": "lock", "measures": "full"}, "0003", "revision 0008 cannot hold the failed publications"),
         ({"strategy": "lock", "driver": "native"}, "0003", "revision 0003 cannot hold"),
         ({"strategy": "lock", **CLUSTER}, "0014", "revision 0014 cannot hold what the steps of clusters here transfer"),
+        (OPTIMISER, "0015", "revision 0015 cannot hold the inconsistent elements that are here"),
         ({"strategy": "lock", "model": "mnist_mlp", "hidden": 8, "activation": "relu"}, "0003", "revision 0003 cannot"),
     ],
     ids=str,
@@ -331,7 +332,8 @@ def test_the_thirteenth_revision_keeps_runs_with_their_details(url: URL, tmp_pat
     assert all(before[name] for name in ("counters", "thread_abort", "run_abort", "curve_point", *FOUND))
     downgrade(url, "0012")
     kept = {name: rows for name, rows in before.items() if name not in OF_CLUSTER}
-    assert contents(url) == kept | {"run": without(before["run"], REPEAT)}
+    lost = without(before["lost_update"], *OF_SLOTS)
+    assert contents(url) == kept | {"run": without(before["run"], REPEAT), "lost_update": lost}
     assert schema.upgrade(url)[:2] == ("0012", head())
     assert (contents(url), definitions(url)) == (before, made)
     assert {row[REPEAT] for row in before["run"]} == {1}
@@ -359,6 +361,17 @@ def test_the_fifteenth_revision_keeps_the_phases_of_the_fourteenth(url: URL, tmp
     with pytest.raises(BadInput, match="revision 0013 cannot hold the processes of clusters"):
         downgrade(url, "0013")
     assert schema.upgrade(url)[:2] == ("0014", head())
+    assert (contents(url), definitions(url)) == (before, made)
+    assert schema.check(url).ok
+
+
+def test_the_sixteenth_revision_keeps_the_lost_updates_of_the_fifteenth(url: URL, tmp_path: Path) -> None:
+    store(url, tmp_path, sample_runs(strategies=("lock",), threads=(2,), rounds=1, **FULL))
+    before, made = contents(url), definitions(url)
+    assert before["lost_update"]
+    downgrade(url, "0015")
+    assert contents(url) == before | {"lost_update": without(before["lost_update"], *OF_SLOTS)}
+    assert schema.upgrade(url)[:2] == ("0015", head())
     assert (contents(url), definitions(url)) == (before, made)
     assert schema.check(url).ok
 

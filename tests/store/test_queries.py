@@ -15,6 +15,7 @@ from tests.support.sample_runs import (
     EMULATED,
     FULL,
     FUSED,
+    OPTIMISER,
     PHASES,
     SOFTWARE,
     SOFTWARE_TM,
@@ -94,6 +95,16 @@ def test_runs_tell_in_words_what_measured_them(store: Callable[..., Engine]) -> 
         "tmflow 0.1.0 at aaaaaaaaaa with uncommitted changes, in campaign campaign-2"
     ]
     assert queries.runs(reader, replace(RESULTS, uids=[])).dtypes["software"] == "str"
+
+
+def test_inconsistent_elements_are_a_share_of_those_beside_which_there_are_arrays(
+    store: Callable[..., Engine],
+) -> None:
+    runs = sample_runs(strategies=(OPTIMISER, {"strategy": "nolock", **FULL}), threads=(2,), rounds=1)
+    found = queries.full_measures(store(runs)).set_index("uid")["inconsistent_fraction"]
+    of = {run.spec.optimiser: found[run.uid] for run in runs}
+    assert of["momentum"] == pytest.approx(784 / 7850)
+    assert pd.isna(of["sgd"])
 
 
 def test_full_measures_are_shares_and_absent_is_not_0(store: Callable[..., Engine]) -> None:

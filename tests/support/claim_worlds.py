@@ -23,6 +23,7 @@ from tmflow.claims.predicates import Predicate
 from tmflow.claims.schema import Check, Claim, Claims, load_claims
 from tmflow.claims.tables import Tables
 from tmflow.runfile.record import Abort, CampaignRef, Counters, ExperimentRef, Process, Run
+from tmflow.spec.models import MODELS
 from tmflow.spec.strategies import parameters_of
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import factor_columns, models
@@ -102,6 +103,11 @@ def _spec(check: Check, configuration: Mapping[str, Any], kind: str, hardware: s
         study["dropout_keep"] = 0.5
     if "passes" in factors:  # a convolutional network
         study |= {"dataset": "synthetic", "image_size": 72}
+    if check.experiment.startswith("sparse-"):
+        study |= {"dataset": "synthetic", "driver": "native", "model": "sparse_logistic"}
+        study |= MODELS[str(factors.get("model", "sparse_logistic"))].factors
+    if check.experiment in ("break-even", "optimiser-state"):
+        study["driver"] = "native"
     own = parameters_of(factors["strategy"])
     if factors["strategy"] == "htm":
         emulated = {"provider": "emulated", "profile": PROFILES[hardware]}

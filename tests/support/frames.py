@@ -80,7 +80,7 @@ DETAILS = {
     "staleness": ["uid", "staleness", "steps"],
     "transactions": ["uid", "commits", "fallbacks", "attempts"],
     "aborts": ["uid", "mechanism", "family", "raw_code", "n"],
-    "full": ["uid", "lost_fraction", "torn_fraction"],
+    "full": ["uid", "lost_fraction", "torn_fraction", "inconsistent_fraction"],
     "variables": ["uid", "variable", "updates", "commits", "fallbacks"],
     "phases": ["uid", "phase", "phase_us", "transfers", "bytes"],
 }

@@ -109,6 +109,8 @@ EMULATED = {"strategy": "htm", **parameters_of("htm"), "provider": "emulated", "
 SOFTWARE_TM = {"strategy": "stm", **parameters_of("stm")}
 FUSED = {"strategy": "striped", **parameters_of("striped"), "kernel": "fused"}
 FULL: dict[str, Any] = {"driver": "native", "measures": "full"}  # factors of runs with every measure
+# Factors of runs with an optimiser that keeps arrays beside the variables, and every measure.
+OPTIMISER: dict[str, Any] = {"strategy": "lock", **FULL, "optimiser": "momentum"}
 CLUSTER: dict[str, Any] = {"driver": "cluster", "servers": 2}  # factors of runs with processes and phases
 EMULATOR = {"name": "intel-tsx-study", "l1d_bytes": 32 * 1024, "l1d_ways": 8, "line_bytes": 64}
 
@@ -248,7 +250,10 @@ def _result(spec: TrialSpec, identity: str, disturbed: bool) -> dict[str, Any]:
 
 
 def _full_measures(spec: TrialSpec) -> dict[str, Any]:
-    """The lost updates of W grow with the number of workers, b loses none; no read through the strategy is torn."""
+    """The lost updates of W grow with the number of workers, b loses none; no read through the strategy is torn.
+
+    With an optimiser that keeps arrays, a tenth of the elements of W is inconsistent with them for each other worker.
+    """
     steps, others = spec.iterations // spec.threads, spec.threads - 1
     of_workers = [(worker, variable) for worker in range(spec.threads) for variable in VARIABLES]
     torn = steps // 10 if others and spec.reading == "plain" else 0
@@ -268,8 +273,14 @@ def _full_measures(spec: TrialSpec) -> dict[str, Any]:
         ],
         "reads": [Reads(worker=worker, variable=variable, reads=steps, torn=torn) for worker, variable in of_workers],
         "lost": [
-            Lost(variable=variable, expected=1000, lost=min(50 * others, 1000) if variable == "W" else 0)
-            for variable in VARIABLES
+            Lost(
+                variable=variable,
+                expected=1000,
+                lost=min(50 * others, 1000) if variable == "W" else 0,
+                elements=size if spec.optimiser != "sgd" else None,
+                inconsistent=size * min(others, 10) // 10 * (variable == "W") if spec.optimiser != "sgd" else None,
+            )
+            for variable, size in zip(VARIABLES, (7840, 10), strict=True)
         ],
     }
 

@@ -272,10 +272,10 @@ def test_a_backup_takes_the_place_of_a_worker_in_mode_sync() -> None:
 @pytest.mark.parametrize(
     ("of", "name", "mode"),
     [
-        (worker(1), "worker 1", "sync"),
-        (worker(0), "worker 0", "async"),
+        pytest.param(worker(1), "worker 1", "sync", marks=pytest.mark.deep),
+        pytest.param(worker(0), "worker 0", "async", marks=pytest.mark.deep),
         (worker(1), "worker 1", "model_parallel"),
-        (lambda cluster: cluster.servers[0].process.pid, "server 0", "async"),
+        pytest.param(lambda cluster: cluster.servers[0].process.pid, "server 0", "async", marks=pytest.mark.deep),
         (lambda cluster: cluster.servers[0].process.pid, "server 0", "sync"),
     ],
 )

@@ -12,6 +12,7 @@ from scipy.signal import correlate2d
 from tests.training.conftest import make_spec
 from tmflow.native import loader
 from tmflow.spec.models import MODELS
+from tmflow.training import native_driver
 from tmflow.training.models import load_network
 from tmflow.training.network import Array, truncated_normal
 
@@ -81,8 +82,9 @@ def test_numpy_and_tensorflow_say_the_same_of_what_the_native_driver_trains(name
     model = load_network(name)
     activations = ("sigmoid", "relu") if "activation" in MODELS[name].factors else (None,)
     images: Any = np.random.default_rng(5).random((7, 784), np.float32)
-    if model.takes_features:
-        images = np.random.default_rng(5).integers(0, 2000, (7, 16), np.int32)
+    if MODELS[name].by_rows:
+        shape = 7, model.pixels(make_spec(name))
+        images = np.random.default_rng(5).integers(0, 2000, shape, np.int32)
     for activation in activations:
         spec = make_spec(name, activation=activation)
         arguments = (784, spec.hidden, spec.activation, "lock", [], 1)
@@ -90,7 +92,7 @@ def test_numpy_and_tensorflow_say_the_same_of_what_the_native_driver_trains(name
             with pytest.raises(ValueError, match=f"the native driver has no model '{name}'"):
                 loader.core().NativeTrial(name, *arguments)
             continue
-        loader.core().NativeTrial(name, *arguments, features=spec.features, width=spec.width)
+        loader.core().NativeTrial(name, *arguments, numbers=native_driver.numbers_of(spec))
         drawn = np.random.default_rng(6)  # some models begin with zeros
         values = [value + drawn.standard_normal(value.shape, np.float32) for value in model.initial_values(spec, 3)]
         expected = model.logits(spec, images, values, False)

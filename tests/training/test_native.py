@@ -280,13 +280,19 @@ def test_what_it_cannot_run(factors: dict[str, Any], reason: str) -> None:
 IMAGES, LABELS = np.zeros((20, 784), np.float32), np.zeros((20, 10), np.float32)
 STARTS = np.array([0, 10], np.int64)
 TRIALS: list[tuple[dict[str, Any], str]] = [
-    ({"model": "mnist_deep"}, "the native driver has no model 'mnist_deep'; valid: mnist_softmax, mnist_mlp"),
+    ({"model": "mnist_deep"}, "the native driver has no model 'mnist_deep'; valid: matrix_factorisation, mnist_mlp"),
     ({"hidden": 5}, "model 'mnist_softmax' has no hidden layer"),
     ({"model": "mnist_mlp", "hidden": 5}, "model 'mnist_mlp' needs hidden"),
     ({"model": "mnist_mlp", "hidden": 5, "activation": "tanh"}, "unknown activation 'tanh'; valid: sigmoid, relu"),
     ({"matrix": 0}, "needs a matrix of at least 1 pixel"),
-    ({"features": 5}, "model 'mnist_softmax' takes images, so features and width do not apply"),
-    ({"model": "sparse_logistic", "features": 5}, "model 'sparse_logistic' needs features .* and width"),
+    ({"numbers": {"width": 5}}, "model 'mnist_softmax' takes images, so it has no numbers of rows"),
+    ({"numbers": {"width": -5}}, "width must not be negative"),
+    ({"model": "sparse_logistic", "numbers": {"features": 5}}, "'sparse_logistic' needs the numbers features, width"),
+    ({"model": "skipgram", "numbers": {"words": 5, "negatives": 2, "width": 0}}, "each at least 1, and no others"),
+    (
+        {"model": "sparse_logistic", "hidden": 5, "numbers": {"features": 5, "width": 2}},
+        "model 'sparse_logistic' has no hidden layer",
+    ),
     ({"strategy": "none"}, "unknown strategy 'none'; valid: "),
     ({"parameters": ["budget=1"]}, "strategy 'lock' has no parameter 'budget'"),
     ({"workers": 0}, "workers must be at least 1, not 0"),

@@ -122,7 +122,7 @@ def kill_in(trial: TrialSpec, run_file: Path, times: int, seen: list[int], *, wa
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize(("times", "status"), [(1, "ok"), (2, "failed")])
+@pytest.mark.parametrize(("times", "status"), [(1, "ok"), pytest.param(2, "failed", marks=pytest.mark.deep)])
 def test_a_trial_that_kills_its_process_gets_a_second_chance(tmp_path: Path, times: int, status: str) -> None:
     deadly, harmless = point(iterations=20_000), point(threads=2)
     killed: list[int] = []
@@ -146,6 +146,7 @@ ENVIRONMENTS = {
 }
 
 
+@pytest.mark.deep
 def test_a_round_of_several_environments_has_a_process_for_each(tmp_path: Path) -> None:
     points = [point for alike in ENVIRONMENTS.values() for point in alike]
     job = job_of(tmp_path, points)

@@ -17,6 +17,7 @@ from tmflow.spec.strategies import parameters_of
 from tmflow.spec.trial import TrialSpec
 from tmflow.training import native_driver, session, synthetic
 from tmflow.training.data import batch_starts
+from tmflow.training.synthetic import features
 
 EMULATED: dict[str, Any] = {
     "strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"
@@ -37,13 +38,13 @@ def reference(spec: TrialSpec) -> tuple[NDArray[np.float64], list[float]]:
     data = synthetic.of_spec(spec, SEED)
     weights, losses = np.zeros((spec.features, spec.width)), []
     for start in batch_starts(SEED, len(data.train_images), spec.batch, spec.iterations):
-        features, labels = data.train_images[start : start + spec.batch], data.train_labels[start : start + spec.batch]
-        scores = weights[features].sum(axis=1)
+        rows, labels = data.train_images[start : start + spec.batch], data.train_labels[start : start + spec.batch]
+        scores = weights[rows].sum(axis=1)
         logs = scores - scores.max(1, keepdims=True)
         logs -= np.log(np.exp(logs).sum(1, keepdims=True))
         losses.append(float(-(labels * logs).sum() / spec.batch))
         error = (np.exp(logs) - labels) / spec.batch
-        for row, of_row in zip(features, error, strict=True):
+        for row, of_row in zip(rows, error, strict=True):
             weights[row] -= spec.learning_rate * of_row
     return weights, losses
 
@@ -110,8 +111,8 @@ def test_one_worker_is_as_good_as_the_truth(driver: str) -> None:
     spec = spec_of(
         driver=driver, features=200, nonzeros=8, width=3, batch=20, iterations=4000, learning_rate=0.5, test_images=5000
     )
-    drawn = synthetic.draw_examples(SEED, 200, 8, 3, 1.0)
-    best = float((drawn.scores.argmax(axis=1) == drawn.labels)[synthetic.TRAIN_EXAMPLES :].mean())
+    drawn = features.draw(SEED, 200, 8, 3, 1.0)
+    best = float((drawn.scores.argmax(axis=1) == drawn.labels)[features.TRAIN :].mean())
     variant = make_variant(spec, strategy_of(spec), 1, SEED)
     try:
         measured = variant.run(spec, SEED, synthetic.of_spec(spec, SEED))

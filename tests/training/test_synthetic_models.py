@@ -93,7 +93,7 @@ def test_a_forward_step_computes_the_output() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["alexnet", "googlenet"])
+@pytest.mark.parametrize("model", ["alexnet", pytest.param("googlenet", marks=pytest.mark.deep)])
 def test_every_executor_trains_a_network_to_the_same_bits(model: str) -> None:
     _, expected = trained(model, iterations=4)
     for executor in runtime.built():

@@ -34,20 +34,20 @@ from tmflow.store.run_filter import RunFilter
 
 reader = engine.open_reader(make_url(sys.argv[1]))
 runs = queries.runs(reader, RunFilter()).set_index("uid")
-chosen = queries.runs(reader, RunFilter(factors={"optimiser": ["momentum"]}))
-found = queries.page(reader, RunFilter(factors={"optimiser": ["sgd"]}))
-counts = queries.tally(reader, RunFilter()).groupby("optimiser")["n_runs"].sum()
+chosen = queries.runs(reader, RunFilter(factors={"schedule": ["decay"]}))
+found = queries.page(reader, RunFilter(factors={"schedule": ["constant"]}))
+counts = queries.tally(reader, RunFilter()).groupby("schedule")["n_runs"].sum()
 page = AppTest.from_file(sys.argv[2], default_timeout=120)
-page.query_params["optimiser"] = "momentum"
+page.query_params["schedule"] = "decay"
 page.switch_page("views/runs.py").run()
 assert not page.exception, page.exception
-(filtered,) = (box for box in page.multiselect if box.label == "Optimiser")
+(filtered,) = (box for box in page.multiselect if box.label == "Schedule")
 print(json.dumps({
-    "optimiser": runs["optimiser"].to_dict(),
+    "schedule": runs["schedule"].to_dict(),
     "chosen": list(chosen["uid"]),
     "found": list(found["uid"]),
     "counts": counts.to_dict(),
-    "stored": {uid: run_detail.run(reader, uid)["spec"]["optimiser"] for uid in runs.index},
+    "stored": {uid: run_detail.run(reader, uid)["spec"]["schedule"] for uid in runs.index},
     "options": filtered.options,
     "captions": {uid: workload(run) for uid, run in runs.iterrows()},
 }, default=int))
@@ -57,7 +57,7 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkout]) -> Checkout:
     """A checkout with the field of the docs."""
-    checkout = checkout_at(tmp_path_factory.mktemp("factor") / "checkout", _with_optimisers("sgd", "momentum"))
+    checkout = checkout_at(tmp_path_factory.mktemp("factor") / "checkout", _with_schedules("constant", "decay"))
     shutil.copytree(ROOT / "src", checkout.root / "src")
     (field,) = re.findall("```python\n(.*?)```", (ROOT / "docs" / "add-a-factor.md").read_text(), re.DOTALL)
     declarations = checkout.root / "src" / "tmflow" / "spec" / "factors.py"
@@ -74,10 +74,10 @@ def variables(extended: Checkout) -> dict[str, Any]:
 
 def test_help_errors_and_the_plan_know_it(tmflow: Tmflow, variables: dict[str, Any]) -> None:
     text = " ".join(tmflow("train", "--help", **variables).stdout.split())
-    assert "--optimiser <str> Of the update (sgd, momentum); if not given, sgd." in text
-    refused = tmflow("train", "--optimiser", "adam", **variables)
+    assert "--schedule <str> Of the learning rate (constant, decay); if not given, constant." in text
+    refused = tmflow("train", "--schedule", "cosine", **variables)
     assert refused.returncode == 2
-    assert "optimiser is 'adam', but should be 'sgd' or 'momentum'." in refused.stderr
+    assert "schedule is 'cosine', but should be 'constant' or 'decay'." in refused.stderr
     planned = tmflow("study", "plan", "--json", **variables)
     assert planned.returncode == 0, planned.stderr
     (row,) = json.loads(planned.stdout)
@@ -93,8 +93,8 @@ def test_it_is_stored_beside_runs_of_before_it_was_a_factor(
     uids = {}
     for name, environment, options in (
         ("old", before, ()),
-        ("sgd", after, ("--optimiser", "sgd")),
-        ("momentum", after, ("--optimiser", "momentum")),
+        ("constant", after, ("--schedule", "constant")),
+        ("decay", after, ("--schedule", "decay")),
     ):
         file = tmp_path / f"{name}.jsonl"
         done = tmflow("train", *SMALL, *options, "--save-file", file, **environment)
@@ -110,16 +110,16 @@ def test_it_is_stored_beside_runs_of_before_it_was_a_factor(
     asked = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert asked.returncode == 0, asked.stderr
     answer = json.loads(asked.stdout.splitlines()[-1])
-    assert answer["optimiser"] == {uids["old"]: "sgd", uids["sgd"]: "sgd", uids["momentum"]: "momentum"}
-    assert answer["stored"] == answer["optimiser"]
-    assert answer["chosen"] == [uids["momentum"]]
-    assert sorted(answer["found"]) == sorted([uids["old"], uids["sgd"]])
-    assert answer["counts"] == {"sgd": 2, "momentum": 1}
-    assert answer["options"] == ["momentum (1)", "sgd (2)"]
-    assert "optimiser momentum" in answer["captions"][uids["momentum"]]
-    assert "optimiser" not in answer["captions"][uids["old"]]
+    assert answer["schedule"] == {uids["old"]: "constant", uids["constant"]: "constant", uids["decay"]: "decay"}
+    assert answer["stored"] == answer["schedule"]
+    assert answer["chosen"] == [uids["decay"]]
+    assert sorted(answer["found"]) == sorted([uids["old"], uids["constant"]])
+    assert answer["counts"] == {"constant": 2, "decay": 1}
+    assert answer["options"] == ["constant (2)", "decay (1)"]
+    assert "schedule decay" in answer["captions"][uids["decay"]]
+    assert "schedule" not in answer["captions"][uids["old"]]
 
 
-def _with_optimisers(*names: str) -> dict[str, Any]:
-    factors = TINY["experiments"]["tiny"]["factors"] | {"optimiser": list(names)}
+def _with_schedules(*names: str) -> dict[str, Any]:
+    factors = TINY["experiments"]["tiny"]["factors"] | {"schedule": list(names)}
     return TINY | {"experiments": {"tiny": TINY["experiments"]["tiny"] | {"factors": factors}}}

@@ -52,7 +52,7 @@ def test_help_and_errors_name_it(tmflow: Tmflow, variables: dict[str, Any]) -> N
     assert f"unknown model 'toys' (did you mean 'toy'?); valid: {models}." in refused.stderr
     unfit = tmflow("train", "--model", "toy", "--driver", "native", **variables)
     assert unfit.returncode == 2
-    assert "driver native does not train toy; it trains mnist_mlp, mnist_softmax, sparse_logistic." in unfit.stderr
+    assert "driver native does not train toy; it trains matrix_factorisation, mnist_mlp, mnist_so" in unfit.stderr
 
 
 def test_the_config_takes_it_and_the_plan_has_its_cost(

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import TINY, Checkout, Tmflow
 from tests.workflow.conftest import Portal
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]  # a checkout has no build yet
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(1200)]  # a checkout has no build yet
 
 TOY = """\
 // toy: a mutex of ours that is tried until it is free.

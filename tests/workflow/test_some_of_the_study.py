@@ -37,6 +37,7 @@ def measured(checkout: Checkout) -> list[tuple[str, int]]:
     return [(path.parts[-3], int(path.stem.removeprefix("round-"))) for path in files]
 
 
+@pytest.mark.deep
 def test_named_experiments_then_the_rest_in_order(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
     checkout = checkout_at(tmp_path / "checkout", SOME)
     results = checkout.results

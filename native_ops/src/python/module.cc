@@ -191,6 +191,25 @@ class Region {
   std::variant<std::unique_ptr<Held<float>>, std::unique_ptr<Held<double>>> held_;
 };
 
+nb::list optimisers() {
+  nb::list rows;
+  for (const Optimiser optimiser : kOptimisers) {
+    nb::dict row, given;
+    if (optimiser == Optimiser::momentum) given["momentum"] = kMomentum;
+    if (optimiser == Optimiser::adam) {
+      given["beta1"] = kBeta1;
+      given["beta2"] = kBeta2;
+      given["epsilon"] = kEpsilon;
+    }
+    row["name"] = std::string(name_of(optimiser));
+    row["slots"] = slots_of(optimiser);
+    row["initial"] = initial_slot(optimiser);
+    row["hyperparameters"] = given;
+    rows.append(row);
+  }
+  return rows;
+}
+
 nb::list strategies() {
   nb::list rows;
   for (const Listed& listed : listed_strategies()) {
@@ -342,6 +361,19 @@ NB_MODULE(_core, m) {
       "The reason why the strategy cannot run in this process with these parameters; None if it can. Raises "
       "as "
       "check_parameters does.");
+  m.def(
+      "optimisers", &optimisers,
+      "One dict per optimiser: name, slots (their number), initial (the value of every slot before the first "
+      "step), and hyperparameters.");
+  m.def(
+      "check_slots",
+      [](const std::string& optimiser, const std::string& strategy,
+         const std::vector<std::string>& parameters) {
+        check_slots(optimiser_named(optimiser), strategy, parameters);
+      },
+      nb::arg("optimiser"), nb::arg("strategy"), nb::arg("parameters") = std::vector<std::string>(),
+      "Raises ValueError, with the reason, if updates under the strategy cannot change the optimiser's "
+      "slots.");
   m.def(
       "tm_library", &itm::library_in_use,
       "The path of the library that runs GCC's transactions in this process; None in a build without them.");

@@ -2,11 +2,13 @@
 #include "train.hpp"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -64,8 +66,9 @@ class TrainingArrays {
         labels_(matrix<float>(labels, kLabels)),
         set_(numbers(images_), numbers(labels_), images_.shape(1), labels_.shape(1)) {}
 
-  TrainingArrays(nb::handle features, nb::handle labels, std::int64_t number)
-      : labels_(matrix<float>(labels, kLabels)), set_(of_features(features, labels_, number)) {}
+  // `values`: None if all are 1.
+  TrainingArrays(nb::handle features, nb::handle labels, std::int64_t number, nb::handle values)
+      : labels_(matrix<float>(labels, kLabels)), set_(of_features(features, labels_, number, values)) {}
 
   const train::TrainingSet& set() const noexcept { return set_; }
 
@@ -80,11 +83,21 @@ class TrainingArrays {
     return array;
   }
 
-  static train::TrainingSet of_features(nb::handle given, const Read<float>& labels, std::int64_t number) {
+  static train::TrainingSet of_features(nb::handle given, const Read<float>& labels, std::int64_t number,
+                                        nb::handle given_values) {
     const auto features = matrix<std::int32_t>(
         given, "features must be a C-contiguous NumPy array of int32 with two dimensions");
-    return train::TrainingSet::of_features(numbers(features), features.shape(1), numbers(labels),
-                                           not_negative("number", number), labels.shape(1));
+    Read<float> values;
+    if (!given_values.is_none()) {
+      values = matrix<float>(given_values,
+                             "values must be a C-contiguous NumPy array of float32 with two dimensions");
+      if (values.shape(0) != features.shape(0) || values.shape(1) != features.shape(1)) {
+        throw nb::value_error("values must have the shape of features");
+      }
+    }
+    return train::TrainingSet::of_features(
+        numbers(features), features.shape(1), numbers(labels), not_negative("number", number),
+        labels.shape(1), given_values.is_none() ? std::span<const float>() : numbers(values));
   }
 
   const Read<float> images_, labels_;
@@ -97,19 +110,21 @@ class NativeTrial {
               const std::optional<std::string>& activation, const std::string& strategy,
               const std::vector<std::string>& parameters, int workers, const std::string& layout,
               const std::string& reading, const std::string& pinning, const std::string& measures,
-              std::optional<std::int64_t> features, std::optional<std::int64_t> width) {
+              const std::map<std::string, std::int64_t>& numbers, const std::string& optimiser) {
     using train::Layout, train::ReadingOf;
     train::ModelFactors factors{.matrix = not_negative("matrix", matrix)};
     if (hidden) factors.hidden = not_negative("hidden", *hidden);
     if (activation) factors.activation = *activation;
-    if (features) factors.features = not_negative("features", *features);
-    if (width) factors.width = not_negative("width", *width);
+    for (const auto& [name, number] : numbers) {
+      factors.numbers[name] = not_negative(name.c_str(), number);
+    }
     const train::TrialPlan plan{
         .strategy = strategy,
         .parameters = parameters,
         .workers = workers,
         .layout = one_of("layout", layout, "separate", Layout::separate, "joined", Layout::joined),
         .reading = one_of("reading", reading, "plain", ReadingOf::plain, "consistent", ReadingOf::consistent),
+        .optimiser = optimiser_named(optimiser),
         .pinned = one_of("pinning", pinning, "none", false, "cores", true),
         .full_measures = one_of("measures", measures, "usual", false, "full", true)};
     trial_ = std::make_unique<train::Trial>(train::make_model<float>(model, factors), plan);
@@ -188,6 +203,8 @@ class NativeTrial {
       row["variable"] = trial_->region_names()[region];
       row["expected"] = lost.expected;
       row["lost"] = lost.lost;
+      row["elements"] = lost.inconsistent ? nb::object(nb::int_(lost.elements)) : nb::none();
+      row["inconsistent"] = lost.inconsistent;
       rows.append(row);
     }
     return rows;
@@ -246,24 +263,26 @@ void bind_train(nb::module_& m) {
            "zero, the others are listed, which takes about as long as reading the images. Raises ValueError "
            "for "
            "other arrays.")
-      .def(nb::init<nb::handle, nb::handle, std::int64_t>(), nb::arg("features"), nb::arg("labels"),
-           nb::arg("number"),
+      .def(nb::init<nb::handle, nb::handle, std::int64_t, nb::handle>(), nb::arg("features"),
+           nb::arg("labels"), nb::arg("number"), nb::arg("values") = nb::none(),
            "Examples that have a few of `number` features: the features of each, int32 [n, of an example], "
-           "each "
-           "once, and one-hot labels [n, classes]. The features are copied. Raises ValueError for other "
-           "arrays.");
+           "each once, and one-hot labels [n, classes]. values: of the features, float32 of the same shape, "
+           "where "
+           "0 counts as absent; None if all are 1. Features and values are copied. Raises ValueError for "
+           "other arrays.");
   nb::class_<NativeTrial>(m, "NativeTrial",
                           "A model's variables, trained by C++ threads under a strategy; no TensorFlow.")
       .def(nb::init<const std::string&, std::int64_t, std::optional<std::int64_t>,
                     const std::optional<std::string>&, const std::string&, const std::vector<std::string>&,
                     int, const std::string&, const std::string&, const std::string&, const std::string&,
-                    std::optional<std::int64_t>, std::optional<std::int64_t>>(),
+                    const std::map<std::string, std::int64_t>&, const std::string&>(),
            nb::arg("model"), nb::arg("matrix"), nb::arg("hidden").none(), nb::arg("activation").none(),
            nb::arg("strategy"), nb::arg("parameters"), nb::arg("workers"), nb::arg("layout") = "separate",
            nb::arg("reading") = "plain", nb::arg("pinning") = "none", nb::arg("measures") = "usual",
-           nb::arg("features").none() = nb::none(), nb::arg("width").none() = nb::none(),
-           "The factors are those of a trial's spec, the parameters \"name=value\". Raises ValueError for "
-           "unknown values and invalid combinations.")
+           nb::arg("numbers") = std::map<std::string, std::int64_t>(), nb::arg("optimiser") = "sgd",
+           "The factors are those of a trial's spec, the parameters \"name=value\". `numbers` has the whole "
+           "numbers of a model whose steps update rows. Raises ValueError for unknown values and invalid "
+           "combinations.")
       .def("set_variables", &NativeTrial::set_variables, nb::arg("values"),
            "Sets the variables to float32 arrays, one per variable in the model's order, and resets all "
            "counts.")
@@ -282,7 +301,9 @@ void bind_train(nb::module_& m) {
            "and taken_blocks (updates by number of events), waited_ns, held_ns, reads, torn (None if not "
            "counted).")
       .def("lost", &NativeTrial::lost,
-           "One dict per region, with full measures only: variable, expected and lost updates of elements.")
+           "One dict per region, with full measures only: variable, expected and lost updates of elements; "
+           "the number of elements, and of those that contain other updates than their slots (None without "
+           "slots).")
       .def("staleness", &NativeTrial::staleness, "Dicts: worker, staleness, steps.");
 }
 

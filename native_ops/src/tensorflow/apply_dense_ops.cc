@@ -52,9 +52,9 @@ struct ByFactors {
           fits.DebugString())));
     }
 
-    void check_apart(std::span<const T> variable) const override {
-      tmflow::check_apart(variable, gradient_.input, "input");
-      tmflow::check_apart(variable, gradient_.output, "output_gradient");
+    void check_apart(std::span<const T> variable, const std::string& name) const override {
+      tmflow::check_apart(variable, gradient_.input, "input", name);
+      tmflow::check_apart(variable, gradient_.output, "output_gradient", name);
     }
 
     GradientDescent<T> update(T alpha) const { return {.alpha = alpha, .dense = &gradient_}; }

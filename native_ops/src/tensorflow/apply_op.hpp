@@ -1,5 +1,5 @@
-// The common part of the update ops: gradient descent under a strategy, on a variable of either kind, with
-// operands of any kind.
+// The common part of the update ops: a step of gradient descent, or of an optimiser with slots, under a
+// strategy, on a variable of either kind, with operands of any kind.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "slot_inputs.hpp"
 #include "strategy_attributes.hpp"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -33,12 +34,16 @@ inline absl::Status check_scalars(tensorflow::shape_inference::InferenceContext*
 template <class Op>
 absl::Status reference_op_shapes(tensorflow::shape_inference::InferenceContext* c) {
   c->set_output(0, c->input(Op::kVariable));
-  return Op::check_shapes(c, reference_shape(c, Op::kVariable));
+  const auto variable = reference_shape(c, Op::kVariable);
+  TF_RETURN_IF_ERROR(check_slot_inputs(c, Op::kWorker + 1, variable, reference_shape));
+  return Op::check_shapes(c, variable);
 }
 
 template <class Op>
 absl::Status resource_op_shapes(tensorflow::shape_inference::InferenceContext* c) {
-  return Op::check_shapes(c, resource_shape(c, Op::kVariable));
+  const auto variable = resource_shape(c, Op::kVariable);
+  TF_RETURN_IF_ERROR(check_slot_inputs(c, Op::kWorker + 1, variable, resource_shape));
+  return Op::check_shapes(c, variable);
 }
 
 inline constexpr char kRowsAreNotMeasured[] =
@@ -46,7 +51,7 @@ inline constexpr char kRowsAreNotMeasured[] =
 
 // The kernel of an update op. `Op` defines its operands: the type Op::Of<T> is constructed from the kernel's
 // context, has the operands' checks, and `update(alpha)`. Op's constants kVariable, kAlpha, kTracker and
-// kWorker are the indices of its inputs.
+// kWorker are the indices of its inputs; kWorker is the last but for the slots of an optimiser that has some.
 template <class Op, class T>
 class ApplyOp : public tensorflow::OpKernel {
  public:
@@ -54,8 +59,12 @@ class ApplyOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("strategy", &strategy_));
     OP_REQUIRES_OK(context, context->GetAttr("parameters", &parameters_));
     OP_REQUIRES_OK(context, context->GetAttr("variable", &variable_));
+    std::string optimiser(name_of(optimiser_));
+    if (context->HasAttr("optimiser")) OP_REQUIRES_OK(context, context->GetAttr("optimiser", &optimiser));
     std::optional<std::string> reason;
     try {
+      optimiser_ = optimiser_named(optimiser);
+      check_slots(optimiser_, strategy_, parameters_);
       reason = why_not(strategy_, parameters_);
     } catch (const std::invalid_argument& error) {
       reason = error.what();
@@ -63,28 +72,46 @@ class ApplyOp : public tensorflow::OpKernel {
     OP_REQUIRES(
         context, !reason,
         absl::UnimplementedError(absl::StrCat("strategy ", strategy_, " cannot run here: ", *reason)));
-    fetches_under_mutex_ = listed_strategy(strategy_).info.fetches_under_mutex;
+    const Parameters values = parameters_of(strategy_, parameters_);
+    const auto under_mutex = listed_strategy(strategy_).info.fetches_under_mutex;
+    fetches_under_mutex_ = under_mutex != nullptr && under_mutex(values);
+    if (optimiser_ != Optimiser::sgd) {
+      slot_kernel_ = find_slot_kernel<T>(optimiser_, values.text("optimisation"));
+    }
   }
 
  protected:
-  // Applies the operands to the variable of this state, which `region(operands)` describes.
-  template <class MakeRegion>
-  void apply(OpKernelContext* context, VariableState& state, MakeRegion region) {
+  // Applies the operands to the variable of this state and mutex, which `region(operands)` describes; and to
+  // its slots, each of which `slot(input, name)` describes.
+  template <class MakeRegion, class MakeSlot>
+  void apply(OpKernelContext* context, VariableState& state, const Mutex& of_variable, MakeRegion region,
+             MakeSlot slot) {
     const auto alpha = finite_alpha<T>(scalar_input<T>(context, Op::kAlpha, "alpha"));
     const auto worker = scalar_input<std::int32_t>(context, Op::kWorker, "worker");
     const typename Op::template Of<T> operands(context);
     const auto resource = tracker_input(context, Op::kTracker);
     ThreadStats& stats = resource->tracker().stats(worker, variable_);
-    VariableSlot& slot = resource->slot(variable_);
-    VariableRegion<T>&& target = region(operands);
-    auto& strategy = slot.strategy<T>(state, strategy_, parameters_);
-    const GradientDescent<T> update = operands.update(alpha);
+    TrackedVariable& tracked = resource->tracked(variable_);
+    const bool has_slots = optimiser_ != Optimiser::sgd;
+    if (resource->full() && resource->has_slots() != has_slots) {
+      throw StatusError(absl::InvalidArgumentError(absl::StrCat(
+          "the tracker with full measures is for updates ", has_slots ? "without" : "with",
+          " slots of an optimiser (has_slots), and this one has ", has_slots ? "some" : "none")));
+    }
+    std::optional<SlotsOfUpdate<T>> slots;
+    if (has_slots) {
+      slots.emplace(operands, of_variable, Op::kWorker + 1, slots_of(optimiser_), slot_kernel_, slot);
+    }
+    VariableRegion<T>&& target = region(slots ? static_cast<const Operands<T>&>(*slots) : operands);
+    auto& strategy = tracked.strategy<T>(state, strategy_, parameters_);
+    GradientDescent<T> update = operands.update(alpha);
+    if (slots) update.slots = &slots->slots();
     if (update.rows != nullptr && resource->full()) {
       throw StatusError(absl::UnimplementedError(kRowsAreNotMeasured));
     }
     if (!fetches_under_mutex_) target.begin();
     if (update.rows != nullptr) return strategy.apply(target, update, stats);
-    if (VariableMeasures* const measures = slot.measures(strategy_, parameters_, update.size())) {
+    if (VariableMeasures* const measures = tracked.measures(strategy_, parameters_, update.size())) {
       measures->around(update, worker,
                        [&](const auto& measured) { strategy.apply(target, measured, stats); });
     } else {
@@ -96,6 +123,8 @@ class ApplyOp : public tensorflow::OpKernel {
   std::string strategy_;
   std::vector<std::string> parameters_;
   int variable_ = 0;
+  Optimiser optimiser_ = Optimiser::sgd;
+  SlotKernel<T> slot_kernel_ = nullptr;  // of an optimiser that has slots
   bool fetches_under_mutex_ = false;
 };
 
@@ -108,10 +137,12 @@ class RefApplyOp final : public ApplyOp<Op, T> {
 
   void Compute(OpKernelContext* context) override {
     compute(context, [&] {
-      const auto state = reference_state(context, container_, *context->input_ref_mutex(Op::kVariable));
-      this->apply(context, *state, [&](const Operands<T>& operands) {
-        return RefRegion<T>(context, Op::kVariable, &operands);
-      });
+      Mutex& mutex = *context->input_ref_mutex(Op::kVariable);
+      const auto state = reference_state(context, container_, mutex);
+      this->apply(
+          context, *state, mutex,
+          [&](const Operands<T>& operands) { return RefRegion<T>(context, Op::kVariable, &operands); },
+          [&](int input, const std::string& name) { return reference_slot<T>(context, input, name); });
       context->forward_ref_input_to_ref_output(Op::kVariable, 0);
     });
   }
@@ -129,9 +160,12 @@ class ResourceApplyOp final : public ApplyOp<Op, T> {
     compute(context, [&] {
       const auto variable = variable_input(context, Op::kVariable);
       const auto state = ResourceStates::all().of(*variable);
-      this->apply(context, *state, [&](const Operands<T>& operands) {
-        return ResourceRegion<T>(context, *variable, state->memory(), Access::updates, &operands);
-      });
+      this->apply(
+          context, *state, *variable->mu(),
+          [&](const Operands<T>& operands) {
+            return ResourceRegion<T>(context, *variable, state->memory(), Access::updates, &operands);
+          },
+          [&](int input, const std::string& name) { return resource_slot<T>(context, input, name); });
     });
   }
 };

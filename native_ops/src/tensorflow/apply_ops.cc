@@ -1,4 +1,5 @@
-// The update ops: gradient descent under a strategy, on reference and on resource variables.
+// The update ops: gradient descent, or another optimiser, under a strategy, on reference and resource
+// variables.
 #include "apply_op.hpp"
 
 namespace tmflow::tf {
@@ -29,8 +30,8 @@ struct ByDelta {
                        delta_.shape().DebugString(), ": they must be the same")));
     }
 
-    void check_apart(std::span<const T> variable) const override {
-      tmflow::check_apart(variable, elements_of<T>(delta_));
+    void check_apart(std::span<const T> variable, const std::string& name) const override {
+      tmflow::check_apart(variable, elements_of<T>(delta_), "delta", name);
     }
 
     GradientDescent<T> update(T alpha) const { return {.alpha = alpha, .delta = elements_of<T>(delta_)}; }
@@ -62,8 +63,38 @@ var -= alpha * delta in place, under `strategy`; `variable` is the number of var
 Readers of the variable share its memory and see later updates, as with a reference variable.
 )");
 
+REGISTER_OP("TmflowApplyOptimiser")
+    .Input("var: Ref(T)")
+    .Input("alpha: T")
+    .Input("delta: T")
+    .Input("tracker: resource")
+    .Input("worker: int32")
+    .Input("slots: Ref(N * T)")
+    .Output("out: Ref(T)")
+    .TMFLOW_SLOT_ATTRIBUTES("'momentum', 'adagrad', 'adam'")
+    .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(reference_op_shapes<ByDelta>)
+    .Doc(R"(
+A step of the optimiser on var and its slots in place, under `strategy`, with the learning rate alpha and the gradient
+delta; `variable` is the number of var in the tracker. The formulas are those of ApplyMomentum, ApplyAdagrad and ApplyAdam.
+alpha: for Adam, corrected for the bias of the moments: learning rate * sqrt(1 - beta2^step) / (1 - beta1^step).
+slots: each a variable that belongs to var alone, in the order of TensorFlow's operations.
+)");
+
+REGISTER_OP("TmflowResourceApplyOptimiser")
+    .Input("var: resource")
+    .Input("alpha: T")
+    .Input("delta: T")
+    .Input("tracker: resource")
+    .Input("worker: int32")
+    .Input("slots: N * resource")
+    .TMFLOW_SLOT_ATTRIBUTES("'momentum', 'adagrad', 'adam'")
+    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(resource_op_shapes<ByDelta>)
+    .Doc("Like TmflowApplyOptimiser, for resource variables.");
+
 TMFLOW_REGISTER_APPLY("TmflowApplyGradientDescent", "TmflowResourceApplyGradientDescent", ByDelta, float);
 TMFLOW_REGISTER_APPLY("TmflowApplyGradientDescent", "TmflowResourceApplyGradientDescent", ByDelta, double);
+TMFLOW_REGISTER_APPLY("TmflowApplyOptimiser", "TmflowResourceApplyOptimiser", ByDelta, float);
+TMFLOW_REGISTER_APPLY("TmflowApplyOptimiser", "TmflowResourceApplyOptimiser", ByDelta, double);
 
 }  // namespace
 }  // namespace tmflow::tf

@@ -1,4 +1,4 @@
-// The update ops of rows: gradient descent on some rows of a variable, as IndexedSlices describe it.
+// The update ops of rows: a step on some rows of a variable, as IndexedSlices describe it.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -62,8 +62,8 @@ struct ByRows {
       rows_->fit(static_cast<std::size_t>(variable.dim_size(0)));
     }
 
-    void check_apart(std::span<const T> variable) const override {
-      tmflow::check_apart(variable, rows_->gradient().values, "values");
+    void check_apart(std::span<const T> variable, const std::string& name) const override {
+      tmflow::check_apart(variable, rows_->gradient().values, "values", name);
     }
 
     // The gradient has its size once check_shape has seen the variable.
@@ -103,10 +103,41 @@ Like TmflowApplyRowsGradientDescent, for a resource variable.
 Readers of the variable share its memory and see later updates, as with a reference variable.
 )");
 
+REGISTER_OP("TmflowApplyRowsOptimiser")
+    .Input("var: Ref(T)")
+    .Input("alpha: T")
+    .Input("indices: int64")
+    .Input("values: T")
+    .Input("tracker: resource")
+    .Input("worker: int32")
+    .Input("slots: Ref(N * T)")
+    .Output("out: Ref(T)")
+    .TMFLOW_SLOT_ATTRIBUTES("'momentum', 'adagrad'")
+    .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(reference_op_shapes<ByRows>)
+    .Doc(R"(
+A step of the optimiser on the rows `indices` of var and of its slots, as TmflowApplyOptimiser on the whole variable; an index
+that is given several times gets the sum. The formulas are those of SparseApplyMomentum and SparseApplyAdagrad. TensorFlow's
+Adam changes all other rows too, so it is no update of rows.
+)");
+
+REGISTER_OP("TmflowResourceApplyRowsOptimiser")
+    .Input("var: resource")
+    .Input("alpha: T")
+    .Input("indices: int64")
+    .Input("values: T")
+    .Input("tracker: resource")
+    .Input("worker: int32")
+    .Input("slots: N * resource")
+    .TMFLOW_SLOT_ATTRIBUTES("'momentum', 'adagrad'")
+    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(resource_op_shapes<ByRows>)
+    .Doc("Like TmflowApplyRowsOptimiser, for resource variables.");
+
 TMFLOW_REGISTER_APPLY("TmflowApplyRowsGradientDescent", "TmflowResourceApplyRowsGradientDescent", ByRows,
                       float);
 TMFLOW_REGISTER_APPLY("TmflowApplyRowsGradientDescent", "TmflowResourceApplyRowsGradientDescent", ByRows,
                       double);
+TMFLOW_REGISTER_APPLY("TmflowApplyRowsOptimiser", "TmflowResourceApplyRowsOptimiser", ByRows, float);
+TMFLOW_REGISTER_APPLY("TmflowApplyRowsOptimiser", "TmflowResourceApplyRowsOptimiser", ByRows, double);
 
 }  // namespace
 }  // namespace tmflow::tf

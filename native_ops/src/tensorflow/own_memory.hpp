@@ -83,7 +83,9 @@ class Writing {
 // A copy must not miss the writes of an update in progress. An update that writes under the mutex has
 // finished when the next one copies. Others are counted from `begin_writing` on, and a copy is made only when
 // there are none. They all finish: none of them waits for an update that has not begun, and as long as there
-// is another holder of the buffer, no further one begins.
+// is another holder of the buffer, no further one begins. An update that writes several variables (the slots
+// of an optimiser) begins them one after another; if all updates that share two of them begin these in the
+// same order, none waits for one that waits for it.
 //
 // Memory ordering: everything except `writers` is guarded by the variable's mutex. An update counts itself
 // while it holds the mutex, at least shared; a copy is made under the exclusive mutex, so that it sees all

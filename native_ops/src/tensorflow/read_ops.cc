@@ -112,7 +112,7 @@ class Destination final : public Operands<T> {
     throw StatusError(absl::AbortedError(absl::StrCat("the variable was assigned a value of shape ",
                                                       variable.DebugString(), " while it was read")));
   }
-  void check_apart(std::span<const T>) const override {}
+  void check_apart(std::span<const T>, const std::string&) const override {}
 
   void allocate(OpKernelContext* context, const TensorShape& shape) {
     throw_if_error(context->allocate_output(0, shape, &tensor_));
@@ -131,7 +131,7 @@ struct Variable {
   OpKernelContext* context;
   TrackerResource& resource;
   int number;                                                       // in the tracker
-  std::function<VariableMeasures*(std::size_t elements)> measures;  // as VariableSlot::measures
+  std::function<VariableMeasures*(std::size_t elements)> measures;  // as TrackedVariable::measures
   VariableRegion<T>& region;
   AnyStrategy<ForeignRegion<T>>& strategy;
   Destination<T>& destination;  // of the region's check
@@ -225,12 +225,12 @@ class LookOp : public OpKernel {
   void look(OpKernelContext* context, VariableState& state, MakeRegion region) {
     const auto resource = tracker_input(context, kTracker);
     resource->tracker().stats(0, variable_);  // throws for a variable out of range
-    VariableSlot& slot = resource->slot(variable_);
+    TrackedVariable& tracked = resource->tracked(variable_);
     Destination<T> destination;
     VariableRegion<T>&& target = region(destination);
-    auto& strategy = slot.strategy<T>(state, strategy_, parameters_);
+    auto& strategy = tracked.strategy<T>(state, strategy_, parameters_);
     const auto measures = [&](std::size_t elements) {
-      return slot.measures(strategy_, parameters_, elements);
+      return tracked.measures(strategy_, parameters_, elements);
     };
     kind_->run(Variable<T>{context, *resource, variable_, measures, target, strategy, destination});
   }

@@ -20,8 +20,11 @@ using tensorflow::TensorShape;
 using tensorflow::shape_inference::InferenceContext;
 namespace shapes = tensorflow::shape_inference;
 
-#define TMFLOW_TRACKER_ATTRIBUTES \
-  Attr("workers: int >= 1").Attr("variables: int >= 1").Attr("measures: {'usual', 'full'} = 'usual'")
+#define TMFLOW_TRACKER_ATTRIBUTES                    \
+  Attr("workers: int >= 1")                          \
+      .Attr("variables: int >= 1")                   \
+      .Attr("measures: {'usual', 'full'} = 'usual'") \
+      .Attr("has_slots: bool = false")
 
 REGISTER_OP("TmflowTracker")
     .TMFLOW_TRACKER_ATTRIBUTES.Attr("container: string = ''")
@@ -32,7 +35,7 @@ REGISTER_OP("TmflowTracker")
     .Doc(R"(
 A step tracker that lives as long as the session. With a shared_name, all graphs on this device that name it share one
 tracker, which lives as long as its container; they must agree on the attributes. With full measures it also counts lost
-updates and torn reads, and times locks.
+updates and torn reads, times locks, and, with has_slots, counts elements that are inconsistent with an optimiser's slots.
 )");
 
 REGISTER_OP("TmflowAnonymousTracker")
@@ -84,7 +87,7 @@ REGISTER_OP("TmflowStats")
       c->set_output(4, c->Matrix(InferenceContext::kUnknownDim, 5));
       c->set_output(5, c->MakeShape({c->UnknownDim(), c->UnknownDim(), c->MakeDim(2)}));
       c->set_output(6, c->Matrix(InferenceContext::kUnknownDim, 4));
-      c->set_output(7, c->Matrix(InferenceContext::kUnknownDim, 3));
+      c->set_output(7, c->Matrix(InferenceContext::kUnknownDim, 5));
       return absl::OkStatus();
     })
     .Doc(R"(
@@ -93,7 +96,8 @@ updates[worker, variable]; transactions[worker, variable, (attempts, -1 if unkno
 variable, kind, n, number of critical sections or updates with n events), where kind 0 is retries, 1 failed
 publications, 2 taken blocks. With full measures also: locks[worker, variable, (ns waited, ns held)], else zeros; rows of
 reads (worker, variable, reads, torn reads) if the strategy updates in place; rows of losses (variable, expected updates
-of elements, lost updates of elements). No update may run meanwhile.
+of elements, lost updates of elements, elements, elements inconsistent with the slots; -1 for both without slots). No update
+may run meanwhile.
 )");
 
 REGISTER_OP("TmflowResetTracker")
@@ -111,10 +115,11 @@ class TrackerMaker : public OpKernel {
     std::string measures;
     OP_REQUIRES_OK(context, context->GetAttr("measures", &measures));
     full_ = measures == "full";
+    OP_REQUIRES_OK(context, context->GetAttr("has_slots", &has_slots_));
   }
 
  protected:
-  TrackerResource* make() const { return new TrackerResource(workers_, variables_, full_); }
+  TrackerResource* make() const { return new TrackerResource(workers_, variables_, full_, has_slots_); }
 
   // A handle that owns one reference to the tracker.
   static Tensor handle_of(TrackerResource* tracker, const std::string& device) {
@@ -125,12 +130,12 @@ class TrackerMaker : public OpKernel {
 
   bool agrees_with(TrackerResource& other) const {
     return other.tracker().workers() == workers_ && other.tracker().variables() == variables_ &&
-           other.full() == full_;
+           other.full() == full_ && other.has_slots() == has_slots_;
   }
 
  private:
   int workers_ = 0, variables_ = 0;
-  bool full_ = false;
+  bool full_ = false, has_slots_ = false;
 };
 
 // The kernel of a stateful op lives as long as its session, and the tracker lives as long as the kernel.
@@ -154,10 +159,11 @@ class TrackerOp final : public TrackerMaker {
                                   }));
     }
     handle_ = handle_of(tracker, context->device()->name());
-    OP_REQUIRES(context, agrees_with(*tracker),
-                absl::InvalidArgumentError(
-                    absl::StrCat("the tracker '", name,
-                                 "' exists with other numbers of workers or variables, or other measures")));
+    OP_REQUIRES(
+        context, agrees_with(*tracker),
+        absl::InvalidArgumentError(absl::StrCat(
+            "the tracker '", name,
+            "' exists with other numbers of workers or variables, other measures, or another has_slots")));
   }
 
   void Compute(OpKernelContext* context) override { context->set_output(0, handle_); }
@@ -233,7 +239,7 @@ class StatsOp : public OpKernel {
               }
             }
           }
-          VariableMeasures* const measures = resource->slot(variable).measures();
+          VariableMeasures* const measures = resource->tracked(variable).measures();
           if (measures != nullptr && measures->shadow() != nullptr) {
             reads.insert(reads.end(), {worker, variable, stats.reads(), stats.torn()});
           }
@@ -246,18 +252,21 @@ class StatsOp : public OpKernel {
         }
       }
       for (int variable = 0; variable < variables; ++variable) {
-        if (VariableMeasures* const measures = resource->slot(variable).measures()) {
+        if (VariableMeasures* const measures = resource->tracked(variable).measures()) {
           std::int64_t made = 0;
           for (int worker = 0; worker < workers; ++worker) made += tracker.stats(worker, variable).updates();
           const auto expected = made * static_cast<std::int64_t>(measures->elements());
-          lost.insert(lost.end(), {variable, expected, expected - measures->kept()});
+          const auto inconsistent = measures->inconsistent();
+          lost.insert(lost.end(), {variable, expected, expected - measures->kept(),
+                                   inconsistent ? static_cast<std::int64_t>(measures->elements()) : -1,
+                                   inconsistent.value_or(-1)});
         }
       }
       output_rows(context, 2, aborts, 4);
       output_rows(context, 3, staleness, 3);
       output_rows(context, 4, contention, 5);
       output_rows(context, 6, reads, 4);
-      output_rows(context, 7, lost, 3);
+      output_rows(context, 7, lost, 5);
     });
   }
 

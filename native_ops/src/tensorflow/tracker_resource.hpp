@@ -19,13 +19,15 @@
 namespace tmflow::tf {
 
 // An index of a tracker: the variable that is counted under it, and its measures.
-class VariableSlot {
+class TrackedVariable {
  public:
-  // `measured_workers`: the number of workers if losses are measured; else 0.
-  explicit VariableSlot(int measured_workers) : measured_workers_(measured_workers) {}
+  // `measured_workers`: the number of workers if losses are measured; else 0. `has_slots`: whether its
+  // updates change slots of an optimiser.
+  TrackedVariable(int measured_workers, bool has_slots)
+      : measured_workers_(measured_workers), has_slots_(has_slots) {}
 
-  // The strategy object of the variable with this state. The slot holds a use of it from the first call on,
-  // which determines the variable; after that variable is destroyed, another one may use the slot. Throws
+  // The strategy object of the variable with this state. The index holds a use of it from the first call on,
+  // which determines the variable; after that variable is destroyed, another one may use the index. Throws
   // StatusError for any other variable, and for another strategy than the variable's.
   template <class T>
   AnyStrategy<ForeignRegion<T>>& strategy(VariableState& state, const std::string& name,
@@ -40,7 +42,8 @@ class VariableSlot {
                              std::size_t elements) {
     if (measured_workers_ == 0) return nullptr;
     std::call_once(measured_, [&] {
-      measures_ = std::make_unique<VariableMeasures>(strategy, parameters, elements, measured_workers_);
+      measures_ = std::make_unique<VariableMeasures>(strategy, parameters, elements, measured_workers_, 0,
+                                                     has_slots_);
     });
     if (measures_->elements() != elements) {
       throw StatusError(absl::InvalidArgumentError(
@@ -73,16 +76,18 @@ class VariableSlot {
   std::shared_ptr<const StrategyUse> use_;  // guarded by mutex_
   std::atomic<std::uint64_t> counted_{0};   // the number of its state; 0 at first
   const int measured_workers_;
+  const bool has_slots_;
   std::once_flag measured_;
   std::unique_ptr<VariableMeasures> measures_;
 };
 
 class TrackerResource final : public tensorflow::ResourceBase {
  public:
-  // `full`: losses are measured too, and locks are timed.
-  TrackerResource(int workers, int variables, bool full) : tracker_(workers, variables), full_(full) {
+  // `full`: losses are measured too, and locks are timed. `has_slots`: updates change slots of an optimiser.
+  TrackerResource(int workers, int variables, bool full, bool has_slots)
+      : tracker_(workers, variables), full_(full), has_slots_(has_slots) {
     for (int variable = 0; variable < variables; ++variable) {
-      slots_.emplace_back(full ? workers : 0);
+      tracked_.emplace_back(full ? workers : 0, has_slots);
       for (int worker = 0; worker < workers; ++worker) tracker_.stats(worker, variable).time_locks(full);
     }
   }
@@ -90,21 +95,22 @@ class TrackerResource final : public tensorflow::ResourceBase {
   // Discards all counts. Must be called while no thread updates or reads.
   void reset() {
     tracker_.reset();
-    for (VariableSlot& slot : slots_) {
-      if (slot.measures() != nullptr) slot.measures()->reset();
+    for (TrackedVariable& variable : tracked_) {
+      if (variable.measures() != nullptr) variable.measures()->reset();
     }
   }
 
   Tracker& tracker() { return tracker_; }
   bool full() const { return full_; }
-  VariableSlot& slot(int variable) { return slots_.at(static_cast<std::size_t>(variable)); }
+  bool has_slots() const { return has_slots_; }
+  TrackedVariable& tracked(int variable) { return tracked_.at(static_cast<std::size_t>(variable)); }
 
   std::string DebugString() const override { return "a tmflow tracker"; }
 
  private:
   Tracker tracker_;
-  const bool full_;
-  std::deque<VariableSlot> slots_;
+  const bool full_, has_slots_;
+  std::deque<TrackedVariable> tracked_;
 };
 
 // The tracker in input `index` of a kernel: a pointer in the handle, without a look-up by name.

@@ -4,6 +4,8 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 #include "own_memory.hpp"
 #include "status_error.hpp"
@@ -33,8 +35,8 @@ struct Operands {
   virtual ~Operands() = default;
   // Throws StatusError unless they fit the variable's shape.
   virtual void check_shape(const tensorflow::TensorShape& variable) const = 0;
-  // Throws std::invalid_argument if one of them is the variable's own memory.
-  virtual void check_apart(std::span<const T> variable) const = 0;
+  // Throws std::invalid_argument if one of them is the memory of the variable, which is called `name`.
+  virtual void check_apart(std::span<const T> variable, const std::string& name) const = 0;
 };
 
 // The elements of a tensor.
@@ -62,8 +64,12 @@ struct Fetched {
 template <class T>
 class VariableRegion : public ForeignRegion<T> {
  public:
-  VariableRegion(Mutex& mutex, const Operands<T>* operands)
-      : ForeignRegion<T>(ForeignMutex(mutex)), variable_mutex_(mutex), operands_(operands) {}
+  // `name`: what messages call it.
+  VariableRegion(Mutex& mutex, const Operands<T>* operands, std::string name)
+      : ForeignRegion<T>(ForeignMutex(mutex)),
+        variable_mutex_(mutex),
+        operands_(operands),
+        name_(std::move(name)) {}
 
   // TensorFlow's mutex; a strategy locks it through ForeignRegion::mutex.
   Mutex& variable_mutex() { return variable_mutex_; }
@@ -75,7 +81,7 @@ class VariableRegion : public ForeignRegion<T> {
   // if an operand is the variable's own memory.
   std::span<T> memory(Holding holding) override {
     fetched_ = fetch(holding);
-    if (operands_ != nullptr) operands_->check_apart(fetched_.elements);
+    if (operands_ != nullptr) operands_->check_apart(fetched_.elements, name_);
     return fetched_.elements;
   }
 
@@ -84,10 +90,12 @@ class VariableRegion : public ForeignRegion<T> {
 
  protected:
   void check(bool initialised, const Tensor& value) const {
-    if (!initialised) throw StatusError(absl::FailedPreconditionError("the variable is not initialized"));
+    if (!initialised) {
+      throw StatusError(absl::FailedPreconditionError(absl::StrCat(name_, " is not initialized")));
+    }
     if (value.dtype() != tensorflow::DataTypeToEnum<T>::value) {
       throw StatusError(absl::InvalidArgumentError(
-          absl::StrCat("the variable is ", tensorflow::DataTypeString(value.dtype()), " and delta is ",
+          absl::StrCat(name_, " is ", tensorflow::DataTypeString(value.dtype()), " and the gradient is ",
                        tensorflow::DataTypeString(tensorflow::DataTypeToEnum<T>::value),
                        ": they must have the same type")));
     }
@@ -100,6 +108,7 @@ class VariableRegion : public ForeignRegion<T> {
 
   Mutex& variable_mutex_;
   const Operands<T>* const operands_;
+  const std::string name_;
   Fetched<T> fetched_;
 };
 
@@ -107,8 +116,11 @@ class VariableRegion : public ForeignRegion<T> {
 template <class T>
 class RefRegion final : public VariableRegion<T> {
  public:
-  RefRegion(OpKernelContext* context, int index, const Operands<T>* operands)
-      : VariableRegion<T>(*context->input_ref_mutex(index), operands), context_(context), index_(index) {}
+  RefRegion(OpKernelContext* context, int index, const Operands<T>* operands,
+            std::string name = "the variable")
+      : VariableRegion<T>(*context->input_ref_mutex(index), operands, std::move(name)),
+        context_(context),
+        index_(index) {}
 
   void begin() override {}
 
@@ -134,8 +146,8 @@ template <class T>
 class ResourceRegion final : public VariableRegion<T> {
  public:
   ResourceRegion(OpKernelContext* context, tensorflow::Var& variable, MemoryOfVariable& memory_of,
-                 Access access, const Operands<T>* operands)
-      : VariableRegion<T>(*variable.mu(), operands),
+                 Access access, const Operands<T>* operands, std::string name = "the variable")
+      : VariableRegion<T>(*variable.mu(), operands, std::move(name)),
         context_(context),
         variable_(variable),
         memory_of_(memory_of),

@@ -194,6 +194,26 @@ void add_sparse_weight_gradient(const NonZero<T>* input, Size n, const T* output
   }
 }
 
+// In two chains of additions, because each addition waits for the previous one of its chain.
+template <class T>
+T dot(const T* a, const T* b, Size n) noexcept {
+  T sum = 0;
+  with_lanes<T>(n, [&]<int lanes>(Int<lanes>) {
+    using In = Lanes<T, lanes>;
+    typename In::Vector sums[2] = {};
+    Size i = 0;
+    for (; i + 2 * lanes <= n; i += 2 * lanes) {
+      sums[0] += In::load(a + i) * In::load(b + i);
+      sums[1] += In::load(a + i + lanes) * In::load(b + i + lanes);
+    }
+    for (; i + lanes <= n; i += lanes) sums[0] += In::load(a + i) * In::load(b + i);
+    sums[0] += sums[1];
+    for (int lane = 0; lane < lanes; ++lane) sum += sums[0][lane];
+    for (; i < n; ++i) sum += a[i] * b[i];
+  });
+  return sum;
+}
+
 template <class T>
 void bias_gradient(const T* output, T* gradient, Size examples, Size columns) noexcept {
   for (Size c = 0; c < columns; ++c) gradient[c] = output[c];
@@ -274,6 +294,7 @@ constexpr DenseMath<T> kMath{.product = product<T>,
                              .weight_gradient = weight_gradient<T>,
                              .sparse_product = sparse_product<T>,
                              .add_sparse_weight_gradient = add_sparse_weight_gradient<T>,
+                             .dot = dot<T>,
                              .bias_gradient = bias_gradient<T>,
                              .transpose = transpose<T>,
                              .relu = relu<T>,

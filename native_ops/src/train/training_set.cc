@@ -29,14 +29,18 @@ TrainingSet::TrainingSet(std::span<const float> images, std::span<const float> l
 }
 
 TrainingSet TrainingSet::of_features(std::span<const std::int32_t> features, std::size_t each,
-                                     std::span<const float> labels, std::size_t number, std::size_t classes) {
+                                     std::span<const float> labels, std::size_t number, std::size_t classes,
+                                     std::span<const float> values) {
   const std::size_t n = each == 0 ? 0 : features.size() / each;
   if (number == 0) throw std::invalid_argument("the number of all features must be at least 1");
   if (n == 0 || classes == 0 || features.size() != n * each || labels.size() != n * classes) {
     throw std::invalid_argument(
         "features must be [n, of each example] and labels [n, classes] with the same n, at least 1");
   }
-  return {SparseMatrix<float>(features, each, number), labels, number, classes};
+  if (!values.empty() && values.size() != features.size()) {
+    throw std::invalid_argument("values must have the shape of features");
+  }
+  return {SparseMatrix<float>(features, each, number, values), each, labels, number, classes};
 }
 
 }  // namespace tmflow::train

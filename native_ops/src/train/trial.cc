@@ -13,11 +13,15 @@
 namespace tmflow::train {
 namespace {
 
-bool fuses(const TrialPlan& plan) {
+// The value of a parameter of the kernel; the default if the strategy does not run one.
+std::string of_kernel(const TrialPlan& plan, std::string_view name) {
   const Parameters parameters = parameters_of(plan.strategy, plan.parameters);
-  const auto kernel = parameters.values().find("kernel");
-  return kernel != parameters.values().end() && kernel->second == "fused";
+  if (const auto value = parameters.values().find(name); value != parameters.values().end())
+    return value->second;
+  return std::string(std::ranges::find(kKernelParameters, name, &Parameter::name)->fallback);
 }
+
+bool fuses(const TrialPlan& plan) { return of_kernel(plan, "kernel") == "fused"; }
 
 void check(const TrialPlan& plan) {
   const Listed strategy = listed_strategy(plan.strategy);
@@ -34,6 +38,7 @@ void check(const TrialPlan& plan) {
     throw std::invalid_argument(
         "kernel fused needs a separate region for each variable, but layout joined has one region for all");
   }
+  check_slots(plan.optimiser, plan.strategy, plan.parameters);
 }
 
 // Throws if a variable is updated by rows, and the plan does not allow that.
@@ -47,6 +52,10 @@ void check_rows(const std::vector<VariableShape>& shapes, const TrialPlan& plan)
     throw std::invalid_argument(
         "rows of a variable are updated in a region of its own: layout must be separate");
   }
+  if (plan.optimiser == Optimiser::adam) {
+    throw std::invalid_argument(
+        "optimiser adam cannot update rows: TensorFlow's Adam decays the moments of all other rows too");
+  }
 }
 
 }  // namespace
@@ -58,6 +67,7 @@ Trial::Trial(std::unique_ptr<const Model<float>> model, const TrialPlan& plan)
       placement_(shapes_, plan.layout),
       fused_(fuses(plan)),
       memory_(placement_),
+      optimiser_(plan.optimiser, placement_, of_kernel(plan, "optimisation")),
       tracker_(plan.workers, static_cast<int>(placement_.region_sizes().size())) {
   check_rows(shapes_, plan);
   for (std::size_t region = 0; region < placement_.region_sizes().size(); ++region) {
@@ -65,9 +75,9 @@ Trial::Trial(std::unique_ptr<const Model<float>> model, const TrialPlan& plan)
     Shared& shared = regions_.back()->value;
     shared.strategy = make_strategy<Region>(plan.strategy, plan.parameters);
     if (plan.full_measures) {
-      shared.measures = std::make_unique<VariableMeasures>(plan.strategy, plan.parameters,
-                                                           placement_.region_sizes()[region], plan.workers,
-                                                           placement_.row_width(region));
+      shared.measures = std::make_unique<VariableMeasures>(
+          plan.strategy, plan.parameters, placement_.region_sizes()[region], plan.workers,
+          placement_.row_width(region), optimiser_.slots(region) != nullptr);
     }
     for (int worker = 0; worker < plan.workers; ++worker) {
       tracker_.stats(worker, static_cast<int>(region)).time_locks(plan.full_measures);
@@ -89,6 +99,7 @@ void Trial::set_variables(const std::vector<std::span<const float>>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::copy(values[i].begin(), values[i].end(), memory_.variable(i).begin());
   }
+  optimiser_.reset();
   for (const auto& region : regions_) {
     region->value.strategy->restart(region->value.region);
     if (region->value.measures != nullptr) region->value.measures->reset();
@@ -138,7 +149,10 @@ Trial::Lost Trial::lost(std::size_t region) {
     updates += tracker_.stats(worker, static_cast<int>(region)).updates();
   }
   const std::int64_t expected = measures->expected(updates);
-  return {.expected = expected, .lost = expected - measures->kept()};
+  return {.expected = expected,
+          .lost = expected - measures->kept(),
+          .elements = measures->elements(),
+          .inconsistent = measures->inconsistent()};
 }
 
 bool Trial::reports_torn_reads(std::size_t region) const noexcept {
@@ -161,6 +175,11 @@ void Trial::check(const Steps& steps, float learning_rate, std::span<double> los
   if (steps.set.pixels() != pixels || steps.set.classes() != classes) {
     throw std::invalid_argument("images and labels must be [n, " + std::to_string(pixels) + "] and [n, " +
                                 std::to_string(classes) + "] with the same n");
+  }
+  const std::size_t of_example = model_->features_of_example();
+  if (of_example != 0 && steps.set.features_of_example() != of_example) {
+    throw std::invalid_argument("an example has " + std::to_string(steps.set.features_of_example()) +
+                                " rows, but the model takes " + std::to_string(of_example));
   }
   if (steps.batch < 1 || steps.batch > images) {
     throw std::invalid_argument("batch is " + std::to_string(steps.batch) + ", but should be from 1 to " +

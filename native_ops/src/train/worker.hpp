@@ -52,11 +52,15 @@ class alignas(kCacheLine) Trial::Worker {
  private:
   double step(const Batch<float>& batch, float learning_rate) {
     const std::int64_t version = trial_.tracker_.begin_step();
-    for (std::size_t region = 0; region < stats_.size(); ++region) read(region);
+    for (std::size_t region = 0; region < stats_.size(); ++region) read(region, batch);
     const float loss = pass_->step(read_, batch, gradients_);
+    const float rate = trial_.optimiser_.rate(learning_rate);
     for (std::size_t region = 0; region < stats_.size(); ++region) {
-      apply(trial_.regions_[region]->value, gradients_.update(region, learning_rate), *stats_[region]);
+      GradientDescent<float> update = gradients_.update(region, rate);
+      update.slots = trial_.optimiser_.slots(region);
+      apply(trial_.regions_[region]->value, update, *stats_[region]);
     }
+    trial_.optimiser_.end_step();
     trial_.tracker_.end_step(number_, version);
     return static_cast<double>(loss);
   }
@@ -67,11 +71,15 @@ class alignas(kCacheLine) Trial::Worker {
     return trial_.plan_.reading == ReadingOf::consistent || shared.shadow() != nullptr;
   }
 
-  void read(std::size_t region) {
+  void read(std::size_t region, const Batch<float>& batch) {
     Shared& shared = trial_.regions_[region]->value;
-    // Nobody is notified of a plain read of rows: the pass knows which rows it reads, and a notice of the
-    // whole variable would abort every emulated transaction.
-    if (trial_.placement_.row_width(region) != 0 && trial_.plan_.reading == ReadingOf::plain) return;
+    const std::size_t width = trial_.placement_.row_width(region);
+    if (width != 0 && trial_.plan_.reading == ReadingOf::plain) {  // the pass reads the rows of its examples
+      for (std::size_t e = 0; e < batch.examples; ++e) {
+        shared.strategy->note_rows(shared.region, batch.nonzero(e), width);
+      }
+      return;
+    }
     if (shared.shadow() == nullptr) return read(shared, {.into = copies_.region(region)}, *stats_[region]);
     WatchedRead watch(*shared.shadow());
     read(shared, {.into = copies_.region(region), .watch = &watch}, *stats_[region]);

@@ -51,6 +51,25 @@ TEST(Explored, CombiningOfTwoBlocks) {
   expect_proven("combining, 2 updaters x 2 blocks, once each", check_consistency(kOnce, combining()));
 }
 
+// Updates of rows that overlap, and one of rows together with one of the whole variable.
+constexpr Plan kRows{.again = 0, .rows = {0b011, 0b110}, .elements = 3, .block = 1};
+constexpr Plan kRowsAgain{.rows = {0b01, 0b11}, .block = 1};
+constexpr Plan kRowAndWhole{.again = 0, .rows = {0b10, 0}, .block = 1};
+
+TEST(Explored, StripedRows) {
+  expect_proven("striped, 2 updaters of rows, 1 in common, once each", check_consistency(kRows, striped()));
+  expect_proven("striped, 2 updaters of rows, 1 of 2 in common", check_consistency(kRowsAgain, striped()));
+  expect_proven("striped, 2 updaters x 2 blocks, one of 1 row, once each",
+                check_consistency(kRowAndWhole, striped()));
+}
+
+TEST(Explored, CombiningOfRows) {
+  expect_proven("combining, 2 updaters of rows, 1 in common, once each",
+                check_consistency(kRows, combining()));
+  expect_proven("combining, 2 updaters x 2 blocks, one of 1 row, once each",
+                check_consistency(kRowAndWhole, combining()));
+}
+
 TEST(ExploredLate, Blocks) {
   expect_proven("striped, 2 updaters x 2 blocks", check_consistency(kBlocks, striped(), {.late = 1}));
   expect_proven("combining, 2 updaters x 1 block, once each",
@@ -71,6 +90,24 @@ struct LastBlockUnlocked {
       if (i + 1 < memory.size()) locks[i].lock();
       update(memory, i, 1);
       if (i + 1 < memory.size()) locks[i].unlock();
+    }
+    stats.count_update();
+  }
+  std::array<BasicSpinLock<Atom>, kMostElements> locks;
+};
+
+// striped that locks a row by its place in the gradient, and not by its number.
+struct LocksByPlace {
+  template <Region R>
+  void apply(R& region, const GradientDescent<double>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    if (update.rows == nullptr) {
+      update(memory, 0, memory.size());  // after all threads
+    } else {
+      for (std::size_t place = 0; place < update.rows->rows.size(); ++place) {
+        const std::lock_guard held(locks[place]);
+        update(memory, update.rows->begin_of(place), 1);
+      }
     }
     stats.count_update();
   }
@@ -114,6 +151,8 @@ TEST(SeededInStriped, IsFound) {
   expect_found("striped: an exchange split into load and store",
                check_consistency(kBlocks, striped<InTwoSteps>()), "deadlock");
   expect_found("striped: no lock on the last block", check_consistency<LastBlockUnlocked>(kBlocks),
+               "data race");
+  expect_found("striped: a row locked by its place in the gradient", check_consistency<LocksByPlace>(kRows),
                "data race");
 }
 

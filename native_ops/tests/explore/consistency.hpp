@@ -30,9 +30,11 @@ struct Plan {
   int readers = 0;              // threads that read it
   int readings = 2;             // readings of each reader
   bool fresh_gradient = false;  // whether a thread writes all its gradients to one place, each access a step
-  std::size_t elements = 2;
-  std::size_t block = 2;  // elements that must be consistent with each other
-  std::size_t first = 0;  // of the elements; their memory has a lock for each stripe of 4
+  std::array<unsigned, kMostThreads>
+      rows{};                // bit i: the thread's updates are of rows, and row i is one; 0: all
+  std::size_t elements = 2;  // a row has one
+  std::size_t block = 2;     // elements that must be consistent with each other, as far as an update has them
+  std::size_t first = 0;     // of the elements; their memory has a lock for each stripe of 4
   Kernel<double> kernel = explore::kernel<double>;
   Copy<double> copy = explore::copy<double>;
 };
@@ -43,19 +45,38 @@ struct alignas(32) Memory {
   std::array<double, 2 * kMostElements> all{};
 };
 
-// Update number `u` adds 2^u to every element, so a value shows which updates it contains.
+// Update number `u` adds 2^u to every element, or to those of its rows, so a value shows which updates it
+// contains.
 class Updates {
  public:
   static double unit(int update) { return static_cast<double>(1 << update); }
 
-  explicit Updates(int update) { delta_.fill(-unit(update)); }
+  // `rows`: as in Plan.
+  explicit Updates(int update, unsigned rows) {
+    delta_.fill(-unit(update));
+    for (std::size_t row = 0; row < kMostElements; ++row) {
+      if ((rows >> row & 1) != 0) rows_[count_++] = static_cast<std::int64_t>(row);
+    }
+  }
+  Updates(const Updates&) = delete;
+  Updates& operator=(const Updates&) = delete;
 
-  GradientDescent<double> of(const Plan& plan) const {
-    return {.alpha = 1, .delta = std::span(delta_).first(plan.elements), .kernel = plan.kernel};
+  GradientDescent<double> of(const Plan& plan) {
+    if (count_ == 0) {
+      return {.alpha = 1, .delta = std::span(delta_).first(plan.elements), .kernel = plan.kernel};
+    }
+    gradient_ = {.rows = std::span(rows_).first(count_),
+                 .values = std::span(delta_).first(count_),
+                 .width = 1,
+                 .elements = plan.elements};
+    return {.alpha = 1, .kernel = plan.kernel, .rows = &gradient_};
   }
 
  private:
   std::array<double, kMostElements> delta_;
+  std::array<std::int64_t, kMostElements> rows_{};
+  std::size_t count_ = 0;
+  RowGradient<double> gradient_{};
 };
 
 inline bool is_subset(double part, double whole) {
@@ -107,16 +128,16 @@ class UnderTest {
 
   // Every update is applied exactly once, the counters agree, and no lock is held.
   void at_the_end() {
-    check_sum(Updates::unit(last()) - 1);
+    check_sum(last());
     for (int thread = 0; thread < plan_.updaters; ++thread) {
       require(stats_[static_cast<std::size_t>(thread)].updates() == turns(thread),
               "an update was not counted once");
     }
     update(plan_.updaters, last());
-    check_sum(2 * Updates::unit(last()) - 1);
+    check_sum(last() + 1);
     if constexpr (kReads) {
       const Values seen = read(plan_.updaters);
-      require(seen[0] == 2 * Updates::unit(last()) - 1, "a reading at the end lacks an update");
+      require(seen[0] == sum_of(last() + 1, 0), "a reading at the end lacks an update");
     }
   }
 
@@ -127,10 +148,30 @@ class UnderTest {
   int number(int thread, int turn) const { return turn == 0 ? thread : plan_.updaters + thread; }
   int last() const { return plan_.updaters + std::min(plan_.again, plan_.updaters); }  // the last update
 
+  // The thread of an update, and whether the update changes this element.
+  int thread_of(int update) const {
+    if (update == last()) return plan_.updaters;
+    return update < plan_.updaters ? update : update - plan_.updaters;
+  }
+  bool changes(int update, std::size_t element) const {
+    const unsigned rows = plan_.rows[static_cast<std::size_t>(thread_of(update))];
+    return rows == 0 || (rows >> element & 1) != 0;
+  }
+
+  // The value of an element that contains the first `updates` of all updates.
+  double sum_of(int updates, std::size_t element) const {
+    double sum = 0;
+    for (int update = 0; update < updates; ++update) {
+      if (changes(update, element)) sum += Updates::unit(update);
+    }
+    return sum;
+  }
+
   void update(int thread, int update) {
     write_element(&notes_[static_cast<std::size_t>(update)], 1.0, false);
-    const Updates updates(update);
+    Updates updates(update, plan_.rows[static_cast<std::size_t>(thread)]);
     GradientDescent<double> descent = updates.of(plan_);
+    require(!plan_.fresh_gradient || descent.rows == nullptr, "fresh gradients are of the whole variable");
     if (plan_.fresh_gradient) {
       // As in a worker: the gradient of the next step reuses the memory of this one's.
       Values& gradient = gradients_[static_cast<std::size_t>(thread)];
@@ -144,17 +185,22 @@ class UnderTest {
   void require_own(int thread, const Values& values) const {
     for (std::size_t i = 0; i < plan_.elements; ++i) {
       for (int turn = 0; turn < turns(thread); ++turn) {
-        require(is_subset(Updates::unit(number(thread, turn)), values[i]),
-                "a thread does not see its own update");
+        require(
+            !changes(number(thread, turn), i) || is_subset(Updates::unit(number(thread, turn)), values[i]),
+            "a thread does not see its own update");
       }
     }
   }
 
   // A thread that sees an update is ordered after the thread that made it, and sees what that thread did
-  // before.
-  void check_notes(double value) {
+  // before. Of each update, checked at the first element of a block that it changes.
+  void check_notes(std::size_t element, double value) {
+    const std::size_t first = element - element % plan_.block;
     for (int update = 0; update <= last(); ++update) {
       if (!is_subset(Updates::unit(update), value)) continue;
+      bool is_checked = false;
+      for (std::size_t before = first; before < element; ++before) is_checked |= changes(update, before);
+      if (is_checked) continue;
       read_element(&notes_[static_cast<std::size_t>(update)], false);
       if (update < plan_.updaters || update == last()) continue;
       require(is_subset(Updates::unit(update - plan_.updaters), value),
@@ -174,16 +220,30 @@ class UnderTest {
     }
     for (std::size_t i = 0; i < plan_.elements; ++i) {
       check_kept(&seen[i]);
-      require(is_subset(seen[i], 2 * Updates::unit(last()) - 1), "a value that no set of updates gives");
-      require(seen[i] == seen[i - i % plan_.block], "a reading has parts of an update");
-      if (i % plan_.block == 0) check_notes(seen[i]);
+      require(is_subset(seen[i], sum_of(last() + 1, i)), "a value that no set of updates gives");
+      check_whole(seen, i);
+      check_notes(i, seen[i]);
     }
     return seen;
   }
 
-  void check_sum(double sum) {
+  // All elements of a block that an update changes contain it, or none does.
+  void check_whole(const Values& seen, std::size_t element) const {
+    for (int update = 0; update <= last(); ++update) {
+      if (!changes(update, element)) continue;
+      const double unit = Updates::unit(update);
+      for (std::size_t before = element - element % plan_.block; before < element; ++before) {
+        require(!changes(update, before) || is_subset(unit, seen[element]) == is_subset(unit, seen[before]),
+                "a reading has parts of an update");
+      }
+    }
+  }
+
+  // Every element contains the first `updates` of all updates once, as far as they change it.
+  void check_sum(int updates) {
     if constexpr (requires { strategy_->settle(region_); }) strategy_->settle(region_);
     for (std::size_t i = 0; i < plan_.elements; ++i) {
+      const double sum = sum_of(updates, i);
       require(elements_[i] == sum, elements_[i] < sum ? "an update is lost" : "an update is doubled");
     }
   }

@@ -20,6 +20,19 @@ TEST(Explored, Spin) {
                 check_consistency<Spin>({.again = 0, .readers = 1}));
 }
 
+TEST(Explored, SpinInChunks) {
+  const auto chunked = [] { return std::make_unique<Spin>(std::size_t{1}); };
+  expect_proven("spin, 2 updaters x 2 chunks", check_consistency({.block = 1}, chunked));
+}
+
+TEST(Explored, SpinOfRows) {
+  const auto in_rows = [] { return std::make_unique<Spin>(std::size_t{1}); };
+  expect_proven("spin, 2 updaters of rows, 1 in common, locked for each row, once each",
+                check_consistency({.again = 0, .rows = {0b011, 0b110}, .elements = 3, .block = 1}, in_rows));
+  expect_proven("spin, 2 updaters of rows, 1 in common, 1 read, once each",
+                check_consistency<Spin>({.again = 0, .readers = 1, .readings = 1, .rows = {0b11, 0b10}}));
+}
+
 TEST(ExploredLate, Spin) {
   expect_proven("spin, 2 updaters x 2 elements", check_consistency<Spin>({}, {.late = 1}));
 }

@@ -16,8 +16,13 @@ TEST(Explored, Atomic) {
 }
 
 template <class Policy = ranges::Sound>
-auto block_stm(const char* manager) {
-  return [=] { return std::make_unique<BasicBlockStm<Atom, Policy>>(1, manager, 2); };
+auto block_stm(const char* manager, std::size_t locks = 2) {
+  return [=] { return std::make_unique<BasicBlockStm<Atom, Policy>>(1, manager, locks); };
+}
+
+TEST(Explored, AtomicRows) {
+  expect_proven("atomic, 2 updaters of rows, 1 in common",
+                check_consistency<Atomic>({.rows = {0b011, 0b110}, .elements = 3, .block = 1}));
 }
 
 class EveryManager : public ::testing::TestWithParam<const char*> {};
@@ -29,6 +34,23 @@ TEST_P(EveryManager, KeepsConsistency) {
                 check_consistency({.elements = 1, .block = 1}, block_stm(GetParam())));
   expect_proven(name + ", 2 updaters x 2 blocks, once each",
                 check_consistency({.again = 0}, block_stm(GetParam())));
+}
+
+// All rows of an update change together. There is a lock for each: if two rows shared one, two updates could
+// take locks in opposite orders, and yield to each other as often as a schedule likes.
+TEST(Explored, BlockStmOfRows) {
+  expect_proven("block_stm, backoff, 2 updaters of rows, 1 in common, once each",
+                check_consistency({.again = 0, .rows = {0b011, 0b110}, .elements = 3, .block = 3},
+                                  block_stm("backoff", 4)));
+  expect_proven("block_stm, backoff, 1 updater of 2 rows, 1 reader, once",
+                check_consistency({.updaters = 1,
+                                   .again = 0,
+                                   .readers = 1,
+                                   .rows = {0b110},
+                                   .elements = 3,
+                                   .block = 3,
+                                   .copy = racy_copy},
+                                  block_stm("backoff", 4)));
 }
 
 TEST(DeepBlockStm, OfThree) {

@@ -24,7 +24,7 @@ from tmflow.training.models import load_network
 from tmflow.training.network import Layout
 
 # The factors that determine the variables of a run; the numbers are None for models that do not have them.
-NUMBERS = ["matrix", "hidden", "image_size", "features", "width"]
+NUMBERS = ["matrix", "hidden", "image_size", "features", "users", "items", "words", "width"]
 SHAPE = ["model", "layout", *NUMBERS]
 
 

@@ -23,7 +23,7 @@ TIMES = ("setup_s", "loop_s", "evaluation_s", "total_s", "reached_s")  # average
 # Averaged arithmetically; also the time in a phase and what it transfers, because phases add up. All other columns are
 # those of the first repeat with a result.
 SHARES = (
-    *("final_accuracy", "accuracy", "share", "lost_fraction", "torn_fraction"),
+    *("final_accuracy", "accuracy", "share", "lost_fraction", "torn_fraction", "inconsistent_fraction"),
     *("phase_us", "transfers", "bytes"),
 )
 

@@ -37,6 +37,7 @@ from tmflow.analysis.repeats import average_repeats
 from tmflow.analysis.rounds import NOTHING, Estimate, Rounds, of_measured, pair_by_round, per_point, with_dataset
 from tmflow.analysis.run_table import POINT, VARIANT
 from tmflow.analysis.stats import Interval, log_ratios, mean_interval, ratio_interval, share_interval, within_shares
+from tmflow.analysis.variants import has_defaults, variants
 from tmflow.base.errors import unknown
 from tmflow.base.text import percent
 from tmflow.runfile.record import NO_TIME
@@ -87,6 +88,39 @@ def step_time(runs: pd.DataFrame) -> pd.DataFrame:
     Geometric mean and log t interval, as for speedups: a time is never below 0.
     """
     return _quotient(runs, "step_time", "us", lambda of: (of["loop_s"], of["iterations"] / 1e6))
+
+
+def grains(runs: pd.DataFrame) -> pd.Series:
+    """The elements of a critical section of each run: its chunk or its block; NA where it is the whole update.
+
+    `block_stm` has blocks, but holds the locks of all of them during the whole update.
+    """
+    chunk, block = runs["chunk"].astype("Int64"), runs["block"].astype("Int64")
+    return chunk.where(chunk > 0).fillna(block.where(runs["strategy"] != "block_stm"))
+
+
+def time_over_lock(runs: pd.DataFrame) -> pd.DataFrame:
+    """Time of the workers' loop over that of `lock` with critical sections of as many elements, by that `grain`.
+
+    Runs whose critical section is the whole update have no row (`grains`). Each run is compared with the lock of its
+    round, with the same number of threads.
+    """
+    runs = average_repeats(with_dataset(runs))
+    runs = runs.assign(grain=grains(runs))
+    runs = runs[runs["grain"].notna()]
+    locks = has_defaults(runs.assign(chunk=None), "lock") & (runs["status"] == "ok")
+    shared = [name for name in POINT if name not in VARIANT]
+    paired = pair_by_round(runs, locks, [*shared, "grain"], "loop_s", "lock_s")
+
+    def estimate(rounds: Rounds) -> tuple[Interval, str | None]:
+        both = ~np.isnan(rounds["lock_s"])
+        missing = int((~both).sum())
+        reason = f"{missing} of {len(both)} rounds with a result lack lock" if missing else None
+        return (ratio_interval(rounds["loop_s"][both], rounds["lock_s"][both]) if both.any() else NOTHING), reason
+
+    summary = per_point(paired, "time_over_lock", "1", _only_with_time(estimate))
+    summary = summary.assign(grain=grains(summary))
+    return summary.assign(variant=variants(summary))
 
 
 def node_time(runs: pd.DataFrame) -> pd.DataFrame:
@@ -325,6 +359,11 @@ def lost(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
 def torn(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
     """Share of the reads of variables that overlapped an update (torn reads); see `lost`."""
     return _of_full(runs, full, "torn")
+
+
+def inconsistent(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
+    """Share of the elements whose weight contains other updates than the arrays of the optimiser; see `lost`."""
+    return _of_full(runs, full, "inconsistent")
 
 
 def lock_waited(runs: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:

@@ -19,6 +19,7 @@ STRATEGIES = (
     *("tf_lock", "tf_nolock", "lock", "nolock", "htm", "stm", "lock_pthread", "itm", "tle", "striped", "block_stm"),
     *("atomic", "leashed", "combining", "spin", "spin_then_mutex", "adaptive"),
 )
+OF_GRAIN = ("chunk", "block")  # names omit them where a summary has the column `grain`, which takes their place
 FEW = 2  # the most parameters that every name of a strategy shows; if more differ, names show only unusual values
 
 
@@ -50,7 +51,8 @@ def variants(table: pd.DataFrame) -> pd.Series:
     the variants (it does not if a run is older than a parameter). Of the `WAYS` in which rows of a strategy differ, a
     name shows the unusual ones.
     """
-    differing = [name for name in (*PARAMETERS, *WAYS) if _varies(table[name])]
+    shown_elsewhere = OF_GRAIN if "grain" in table else ()
+    differing = [name for name in (*PARAMETERS, *WAYS) if name not in shown_elsewhere and _varies(table[name])]
     columns = [*dict.fromkeys(("strategy", "spending", *differing))]
     number = numbered(table, columns)
     first_of_each = ~pd.Series(number, index=table.index).duplicated()  # few, even in a large table

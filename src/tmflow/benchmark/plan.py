@@ -39,7 +39,10 @@ MORE_VARIANTS = (
 )
 
 # By strategy, the parameter that sets how many elements it updates atomically; 0 stands for all.
-_AS_A_WHOLE = {"htm": "chunk", "stm": "chunk", "striped": "block", "combining": "block"}
+_AS_A_WHOLE = {
+    **dict.fromkeys(("lock", "spin", "htm", "stm"), "chunk"),
+    **dict.fromkeys(("striped", "combining"), "block"),
+}
 
 
 @dataclass(frozen=True)

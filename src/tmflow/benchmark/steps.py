@@ -153,6 +153,7 @@ def _value(text: str) -> str | int | float:
 
 
 _DEEP = "model=mnist_deep batch=1 threads=2"
+_MLP = "model=mnist_mlp activation=sigmoid driver=native"
 
 # The configurations of the targets (see `targets`), by label.
 OF_THE_TARGETS = (
@@ -160,8 +161,13 @@ OF_THE_TARGETS = (
     "softmax, native: model=mnist_softmax driver=native",
     "softmax, fused native: model=mnist_softmax driver=native kernel=fused",
     "softmax, fused native, 2 workers: model=mnist_softmax driver=native kernel=fused threads=2",
-    "MLP, native: model=mnist_mlp activation=sigmoid driver=native batch=10",
-    "MLP of one image, fused native: model=mnist_mlp activation=sigmoid driver=native kernel=fused",
+    f"MLP, native: {_MLP} batch=10",
+    f"MLP, fused native: {_MLP} batch=10 kernel=fused",
+    f"MLP, fused striped, 2 workers: {_MLP} batch=10 kernel=fused strategy=striped threads=2",
+    f"MLP, fused combining, 2 workers: {_MLP} batch=10 kernel=fused strategy=combining threads=2",
+    f"MLP, fused nolock, 2 workers: {_MLP} batch=10 kernel=fused strategy=nolock threads=2",
+    f"MLP of one image, native: {_MLP}",
+    f"MLP of one image, fused native: {_MLP} kernel=fused",
     f"deep, stock: {_DEEP} strategy=tf_lock variables=resource",
     f"deep, fused striped: {_DEEP} strategy=striped kernel=fused",
     f"deep, fused lock: {_DEEP} strategy=lock kernel=fused",

@@ -50,9 +50,14 @@ def log_ticks(low: float, high: float) -> list[float]:
     return ticks
 
 
+# Measures of events: lost updates, torn reads, elements whose weight and slots contain different updates.
+# If no round has any, the interval bounds the share of rounds that do (`stats.share_interval`).
+EVENTS = frozenset({"lost", "torn", "inconsistent"})
+
+
 def is_never_seen(rows: pd.DataFrame) -> pd.Series:
-    """Find rows without any lost update or torn read: their interval reflects the number of rounds, not a loss."""
-    return rows["measure"].isin({"lost", "torn"}) & (rows["estimate"] == 0)
+    """Find rows without any event: their interval reflects the number of rounds, not a loss."""
+    return rows["measure"].isin(EVENTS) & (rows["estimate"] == 0)
 
 
 def value_range(summary: pd.DataFrame, log: bool | None = None) -> Range:
@@ -82,7 +87,7 @@ def value_range(summary: pd.DataFrame, log: bool | None = None) -> Range:
         top = 1.16 * high
     elif measure == "commits" or (measure in FAILURES and high > SMALL):
         top = 1.0
-    elif measure in {"lost", "torn", "lock_waited", "lock_held", *FAILURES}:
+    elif measure in {*EVENTS, "lock_waited", "lock_held", *FAILURES}:
         top = max(0.01, top)
     elif fraction:
         margin, reach = max(0.1 * (high - low), 0.004), max(2 * (high - low), 0.05)

@@ -16,14 +16,15 @@ from tmflow.analysis import elements
 from tmflow.analysis.rounds import AND
 from tmflow.analysis.run_table import CONTEXT, POINT, VARIANT, numbered
 from tmflow.analysis.stats import Interval, bounded
+from tmflow.analysis.summaries import grains
 from tmflow.analysis.variants import name_of, name_of_threads, unusual, values_by_name
 from tmflow.analysis.versions import left_out_sentence
 from tmflow.base.text import from_to, interval, listed, several
-from tmflow.charts.axes import is_never_seen, value_range
+from tmflow.charts.axes import EVENTS, is_never_seen, value_range
 from tmflow.charts.tooltips import words_of_divergence
 from tmflow.native.registry import consistency_by_strategy
-from tmflow.spec.factors import SYNTHETIC, VALUES_BEFORE
-from tmflow.spec.models import MODEL_FACTORS
+from tmflow.spec.factors import OWN_DATA, SYNTHETIC, VALUES_BEFORE
+from tmflow.spec.models import MODEL_FACTORS, MODELS
 from tmflow.spec.strategies import PARAMETERS
 
 UNSELECTED = 0.6  # opacity of a name in a legend whose series is hidden: Vega's 0.35 is hard to read
@@ -35,6 +36,7 @@ TITLES = {
     "speedup": "Speedup over the same strategy with one worker",
     "speedup_vs_tf_lock": "Speedup over tf_lock with one worker",
     "step_time": "Time per step",
+    "time_over_lock": "Time relative to a lock, by the size of a critical section",
     "accuracy": "Test accuracy",
     "commits": "Critical sections committed as a transaction",
     "failures": "Failed transactions by cause",
@@ -43,6 +45,7 @@ TITLES = {
     "time_to_accuracy": "Time to a test accuracy",
     "lost": "Lost updates",
     "torn": "Torn reads",
+    "inconsistent": "Elements inconsistent with the optimiser's arrays",
     "lock_waited": "Time spent waiting for locks",
     "lock_held": "Time spent holding locks",
     "accuracy_curve": "Test accuracy during training",
@@ -57,7 +60,7 @@ TITLES = {
     "accuracy_difference": "Test accuracy relative to a lock",
 }
 TEST_BAR = "thick: the 90 % interval of the equivalence test (5 % each side), where it shows equivalence"
-OF_SPEED = {"speedup", "speedup_vs_tf_lock", "step_time", "time_to_accuracy", "speed_ratio"}
+OF_SPEED = {"speedup", "speedup_vs_tf_lock", "step_time", "time_over_lock", "time_to_accuracy", "speed_ratio"}
 NOTES = {
     "failures": (
         "Share of attempts (the rest committed), classified as in the study: on TSX, an abort counts as capacity only "
@@ -68,6 +71,10 @@ NOTES = {
     "time_to_accuracy": (
         "Seconds of the workers' loop without its pauses; the accuracy is interpolated linearly between two points of "
         "the curve."
+    ),
+    "time_over_lock": (
+        "Time of each strategy over that of lock in the same round, both with critical sections of as many elements. "
+        "Below 1 is faster than the lock."
     ),
     "phases": (
         "Mean of the traced steps of each worker, then of workers and rounds. Where phases overlap, the time is that "
@@ -81,6 +88,10 @@ NOTES = {
         "Bytes of the tensors that tasks send each other for a step of a worker, counted in its traced steps, without "
         "what gRPC adds."
     ),
+    "inconsistent": (
+        "Share of the elements, sampled by one of a block, whose weight and whose optimiser arrays contain different "
+        "updates at the end of the training."
+    ),
     "speed_ratio": f"Shaded: within 5 % (equivalent); {TEST_BAR}.",
     "accuracy_difference": f"Shaded: within 2 percentage points (equivalent); {TEST_BAR}.",
 }
@@ -93,13 +104,13 @@ MEASURED_IN_FULL = (
 )
 STACKED = {"failures", "causes", "raw_causes"}
 BARS = {*STACKED, "phases"}
-DOTS_AND_BARS = {*BARS, "lost", "torn"}  # the others are drawn as lines
+DOTS_AND_BARS = {*BARS, *EVENTS}  # the others are drawn as lines
 WORKLOADS = 3  # the most that are described one by one
 STALL = 1.5  # a round farther from the median than this factor: noise of a few per cent does not get there
 STALLED = 3  # the most points with such a round whose medians a caption gives
-PAIRED = {"speedup", "speedup_vs_tf_lock", "speed_ratio", "accuracy_difference"}
+PAIRED = {"speedup", "speedup_vs_tf_lock", "time_over_lock", "speed_ratio", "accuracy_difference"}
 # Measures whose charts show a single number of threads.
-AT_ONE_COUNT = {"accuracy_curve", "staleness", "speed_ratio", "accuracy_difference"}
+AT_ONE_COUNT = {"accuracy_curve", "staleness", "time_over_lock", "speed_ratio", "accuracy_difference"}
 SCALES = {
     "full": "full scale",
     "quick": "quick scale: a smoke test with few rounds and steps; not a result",
@@ -241,7 +252,7 @@ def workload(point: pd.Series) -> str:
     units = f"{point['activation']} units" if "activation" in factors else "units"
     training = [
         f"batch {point['batch']}",
-        "" if point["dataset"] == SYNTHETIC else f"{point['matrix']} pixels",
+        "" if point["dataset"] in (OWN_DATA, SYNTHETIC) else f"{point['matrix']} pixels",
         f"{point['hidden']} hidden {units}" if "hidden" in factors else "",
         f"{point['iterations']:,} steps in all",
         f"learning rate {point['learning_rate']:g}",
@@ -258,8 +269,9 @@ def workload(point: pd.Series) -> str:
         "" if point["pinning"] == "none" else f"pinned to {point['pinning']}",
     ]
     what, how = (", ".join(filter(None, texts)) for texts in (training, ways))
-    synthetic = "synthetic examples" if "features" in factors else "synthetic images"
-    data = synthetic if point["dataset"] == SYNTHETIC else point["dataset"]
+    model = MODELS.get(str(point["model"]))  # None: a run of another version of tmflow
+    synthetic = "synthetic examples" if model and model.by_rows else "synthetic images"
+    data = {SYNTHETIC: synthetic, OWN_DATA: "a file of the user"}.get(point["dataset"], point["dataset"])
     return f"{point['model']} on {data}: {what}; {how}."
 
 
@@ -286,12 +298,14 @@ def _elements(summary: pd.DataFrame) -> str | None:
 
 
 def _consistencies(summary: pd.DataFrame) -> str | None:
-    """The consistency of each variant, if the levels differ."""
+    """The consistency of each variant, if the levels differ. Critical sections of some elements make it block."""
     consistencies = consistency_by_strategy()
-    of_variant = summary[["variant", "strategy", "promise"]].drop_duplicates("variant")
+    in_parts = grains(summary).notna()
+    of_variant = summary.assign(in_parts=in_parts)[["variant", "strategy", "promise", "in_parts"]]
     who: dict[str, list[str]] = {}
-    for variant, strategy, of_adaptive in of_variant.itertuples(index=False):
+    for variant, strategy, of_adaptive, parts in of_variant.drop_duplicates("variant").itertuples(index=False):
         level = consistencies.get(strategy) if pd.isna(of_adaptive) else of_adaptive
+        level = "block" if parts and level == "tensor" else level
         who.setdefault(level or UNKNOWN, []).append(str(variant))
     if len(who) < 2:
         return None
@@ -368,7 +382,7 @@ def _intervals(summary: pd.DataFrame) -> str:
         parts.append("hollow and not joined: some of its rounds diverged, and it is the mean of the others")
     if measure != "phases" and value_range(summary).cuts:
         parts.append(f"{marks} that leave the chart end in an arrow")
-    never = summary.loc[is_never_seen(summary), "high"].max()  # where no round had a lost update or torn read
+    never = summary.loc[is_never_seen(summary), "high"].max()  # where no round had any event
     if pd.notna(never):
         parts.append(f"no bar if no round had any: with 95 % confidence at most {100 * never:.0f} % of rounds have any")
     if disturbed := int(summary["disturbed_rounds"].max()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -29,6 +30,7 @@ from tmflow.spec.factors import DRIVER_FACTORS
 
 PNG_SCALE = 2  # pixels for each px of the chart
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+LONGEST_NAME = 200  # characters of the name of a file without its extension
 FORMATS = {
     "svg": "image/svg+xml",
     "png": "image/png",
@@ -36,7 +38,7 @@ FORMATS = {
     "json": "application/json",
     "vl.json": "application/json",
 }
-TIME_TO_ACCURACY = "time_to_accuracy"
+TIME_TO_ACCURACY, TIME_OVER_LOCK = "time_to_accuracy", "time_over_lock"
 AT_ONE_COUNT, OF_ONE_VARIANT = VARIANT, ("threads",)
 
 
@@ -141,6 +143,7 @@ DRAWINGS = {
     "speedup": Drawing(lambda of: summaries.speedup(of.runs)),
     "speedup_vs_tf_lock": Drawing(lambda of: summaries.speedup(of.runs, "tf_lock")),
     "step_time": Drawing(lambda of: summaries.step_time(of.runs)),
+    TIME_OVER_LOCK: Drawing(lambda of: summaries.time_over_lock(of.runs), within=AT_ONE_COUNT),
     "accuracy": Drawing(lambda of: summaries.accuracy(of.runs)),
     "commits": Drawing(lambda of: summaries.commits(of.runs, of.transactions), "transactions"),
     "failures": Drawing(
@@ -156,6 +159,7 @@ DRAWINGS = {
     "p95_staleness": Drawing(lambda of: summaries.p95_staleness(_with_others(of.runs), of.staleness), "staleness"),
     "lost": Drawing(lambda of: summaries.lost(of.runs, of.full), "full", SERIES),
     "torn": Drawing(lambda of: summaries.torn(of.runs, of.full), "full", SERIES),
+    "inconsistent": Drawing(lambda of: summaries.inconsistent(of.runs, of.full), "full", SERIES),
     "lock_waited": Drawing(lambda of: summaries.lock_waited(of.runs, of.full), "full"),
     "lock_held": Drawing(lambda of: summaries.lock_held(of.runs, of.full), "full"),
     "phases": Drawing(lambda of: summaries.phases(of.runs, of.phases), "phases", (*SERIES, *DRIVER_FACTORS["cluster"])),
@@ -228,9 +232,13 @@ def gaps_of(kind: str, summary: pd.DataFrame) -> Iterator[tuple[str, list[str]]]
 
 def recorded(records: Records) -> list[str]:
     """The kinds of figures (keys of `DRAWINGS`) for which the records have data."""
-    return [
-        kind for kind, drawing in DRAWINGS.items() if drawing.needs == "runs" or len(getattr(records, drawing.needs))
-    ]
+    return [kind for kind, drawing in DRAWINGS.items() if _is_recorded(kind, drawing, records)]
+
+
+def _is_recorded(kind: str, drawing: Drawing, records: Records) -> bool:
+    if kind == TIME_OVER_LOCK:
+        return bool(summaries.grains(records.runs).notna().any())
+    return drawing.needs == "runs" or len(getattr(records, drawing.needs)) > 0
 
 
 def export(figure: Figure, stem: Path) -> list[Path]:
@@ -285,5 +293,11 @@ def stem(experiment: str, kind: str, label: str) -> str:
 
 
 def slug(*parts: str) -> str:
-    """Join the non-empty parts into a file name of letters, digits, '_', '.' and '-', without extension."""
-    return "-".join(re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-") for part in parts if part)
+    """Join the non-empty parts into a file name of letters, digits, '_', '.' and '-', without extension.
+
+    A long one ends with a hash in place of the rest: file systems allow 255 characters, with the extension.
+    """
+    name = "-".join(re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-") for part in parts if part)
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from tmflow.analysis.run_table import POINT, VARIANT, WAYS, numbered
-from tmflow.analysis.variants import name_of, ordered_variants, variants
+from tmflow.analysis.variants import OF_GRAIN, name_of, ordered_variants, variants
 from tmflow.base.text import listed, percent, several
 from tmflow.charts.series import DASHES
 from tmflow.spec.strategies import PARAMETERS
@@ -24,7 +24,7 @@ NONE = "none"
 NAMED = 4  # the most omitted values that a note names
 PARTS, COLOURS, PLACES, LINES, CODES, PLATFORMS = 8, 16, 24, 64, 8, len(DASHES)
 
-X_OF_MEASURES = ("iteration", "staleness", "target")
+X_OF_MEASURES = ("iteration", "staleness", "grain", "target")
 ECHOES = {"platform_name", "hardware_threads", "time_domain", "experiment", "scale"}  # they repeat another column
 IDENTITY = [name for name in (*POINT, *X_OF_MEASURES) if name not in ECHOES]
 # The values of these are clear without the column's name.
@@ -86,7 +86,7 @@ def dimensions(summary: pd.DataFrame) -> list[str]:
 
 def default(summary: pd.DataFrame) -> Layout:
     """The default layout: over the steps, the staleness or `varied_factor`, one colour for each variant."""
-    along = next((name for name in ("iteration", "staleness") if name in summary), None)
+    along = next((name for name in ("iteration", "staleness", "grain") if name in summary), None)
     return Layout(along if along and _differs(summary, along) else varied_factor(summary), "variant")
 
 
@@ -223,7 +223,8 @@ def _order(labels: pd.Series) -> list[str]:
 
 
 def _identity(rows: pd.DataFrame) -> list[str]:
-    return [name for name in IDENTITY if name in rows]
+    shown_elsewhere = OF_GRAIN if "grain" in rows else ()
+    return [name for name in IDENTITY if name in rows and name not in shown_elsewhere]
 
 
 def _differs(summary: pd.DataFrame, column: str) -> bool:

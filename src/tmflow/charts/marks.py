@@ -31,9 +31,14 @@ AXES = {
     "backup_workers": "Backup workers",
     "slowdown": "Slowdown of the last worker (times)",
     "block": "Elements per block",
+    "grain": "Elements per critical section",
     "nonzeros": "Features of an example (nonzeros)",
+    "users": "Users",
+    "items": "Items",
+    "words": "Words",
+    "negatives": "Words drawn at random in an example (negatives)",
     "width": "Elements of a row (width)",
-    "skew": "Skew of the features' frequencies",
+    "skew": "Skew of the frequencies",
     "budget": "Attempts before the mutex is taken (budget)",
 }
 

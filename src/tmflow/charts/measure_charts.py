@@ -19,7 +19,7 @@ from tmflow.analysis.run_table import numbered
 from tmflow.analysis.variants import name_of
 from tmflow.base.text import percent, several, workers
 from tmflow.charts import palette, stacked_bars
-from tmflow.charts.axes import Range, Ticks, value_range, wrapped_label_expr
+from tmflow.charts.axes import EVENTS, Range, Ticks, value_range, wrapped_label_expr
 from tmflow.charts.captions import DOTS_AND_BARS, STACKED, Caption, dated, hidden_sentence
 from tmflow.charts.dot_plots import draw_shares
 from tmflow.charts.layers import Chart, Layer, in_parts, layered
@@ -42,11 +42,13 @@ TITLES = {
     "speedup": f"Speedup over {summaries.BASELINES['same'].replace('the same configuration', 'the same strategy')}",
     "speedup_vs_tf_lock": f"Speedup over {summaries.BASELINES['tf_lock']}",
     "step_time": "Wall time per step (µs)",
+    "time_over_lock": "Time over that of a lock",
     "accuracy": "Final test accuracy",
     "accuracy_curve": "Test accuracy",
     "commits": "Critical sections committed transactionally",
     "lost": "Lost updates of elements",
     "torn": "Torn reads of variables",
+    "inconsistent": "Elements inconsistent with the optimiser's arrays",
     "lock_waited": "Share of the workers' time spent waiting for locks",
     "lock_held": "Share of the workers' time spent holding locks",
     "staleness": "Share of steps",
@@ -76,7 +78,7 @@ def draw(summary: pd.DataFrame, published: Sequence[Published] = ()) -> Chart:
     measure, shown = summary["measure"].iloc[0], value_range(summary)
     if measure == "phases":
         return stacked_bars.draw_summary(summary)
-    if measure in ("lost", "torn"):
+    if measure in EVENTS:
         return draw_shares(summary, title_of(summary))
     if measure in STACKED:
         describe = f"Share of attempts that aborted against {workers_of(summary['driver'])}, stacked by cause"
@@ -87,6 +89,8 @@ def draw(summary: pd.DataFrame, published: Sequence[Published] = ()) -> Chart:
     elif measure == "staleness":
         summary = place_ranges(summary, ["variant"])
         along, against, columns = ranges(summary), "staleness", ("staleness", "up_to")
+    elif measure == "time_over_lock":
+        along, against = along_factor("grain", summary), "elements per critical section"
     else:
         x = varied_factor(summary)
         along, against = along_factor(x, summary), workers_of(summary["driver"]) if x == "threads" else name_of(x)
@@ -105,7 +109,7 @@ def notes(summary: pd.DataFrame) -> list[str]:
         return []
     series = of_variants(_variants_of(split_facets(summary)))
     over = summary.loc[summary["estimate"].notna(), "oversubscribed"].fillna(False).astype(bool)
-    shaded = "iteration" not in summary and "staleness" not in summary and varied_factor(summary) == "threads"
+    shaded = not {"iteration", "staleness", "grain"} & {*summary} and varied_factor(summary) == "threads"
     oversubscribed = [] if shaded or not over.all() else ["Oversubscribed: more workers than hardware threads."]
     return [*hidden_sentence(series.names, series.hidden), *oversubscribed]
 
@@ -137,8 +141,8 @@ def title_of(summary: pd.DataFrame) -> str:
 
 
 def references(summary: pd.DataFrame, along: Along, shown: Range) -> list[alt.Chart]:
-    """The lines behind a chart of speedups: no gain, and over threads the ideal speedup."""
-    if not summary["measure"].iloc[0].startswith("speedup"):
+    """The lines behind a chart of ratios: no difference, and of speedups over threads the ideal."""
+    if not summary["measure"].iloc[0].startswith(("speedup", "time_over_lock")):
         return []
     rule = Layer(pd.DataFrame({"y": [1]})).mark_rule(color=palette.NEUTRAL, strokeWidth=1)
     return [rule.encode(y=alt.Y("y:Q")), *(_ideal(along.ticks, shown) if along.column == "threads" else [])]

@@ -92,7 +92,7 @@ def _option(name: str) -> inspect.Parameter:
         by_value.setdefault(value, []).append(owner)
     if name == "budget":
         text += "; if not given, " + ", ".join(f"{budget} with {way}" for way, budget in BUDGETS.items())
-    elif len(by_value) > 1:
+    elif len(by_value := {value: of for value, of in by_value.items() if value is not None} or by_value) > 1:
         text += "; if not given, " + ", ".join(f"{value} with {' and '.join(by_value[value])}" for value in by_value)
     elif (only := next(iter(by_value))) is not None:
         text += f"; if not given, {only}"

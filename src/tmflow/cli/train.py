@@ -10,12 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
+from tmflow.base.errors import BadInput
 from tmflow.base.paths import results_dir
 from tmflow.cli.checkpoints import CheckpointEveryOption, CheckpointOption, plan_of, train_with
 from tmflow.cli.options import DatasetOption, database, require_writable, resolve_dataset, with_factors
 from tmflow.runfile.record import NO_TIME, Run, shares, shown, write
-from tmflow.spec.factors import SYNTHETIC
-from tmflow.spec.models import MODELS, factors_of
+from tmflow.spec.factors import OWN_DATA, SYNTHETIC
+from tmflow.spec.models import MODELS, factors_of, models_with_own_data
 from tmflow.study.grid import make_spec
 
 MODEL_HELP = f"{'; '.join(f'{name}: {model.summary}' for name, model in MODELS.items())}."
@@ -29,13 +30,19 @@ StrategyOption = Annotated[
 ]
 BatchOption = Annotated[int, typer.Option(help="Images per step.")]
 IterationsOption = Annotated[int, typer.Option(help="Total number of steps, divided among the workers.")]
-LearningRateOption = Annotated[
-    float, typer.Option("--learning-rate", "--lr", help="Learning rate of gradient descent.")
-]
+LearningRateOption = Annotated[float, typer.Option("--learning-rate", "--lr", help="Learning rate.")]
 SaveOption = Annotated[
     bool, typer.Option("--save", help="Also store the runs in the database, where portal and notebooks find them.")
 ]
 SaveFileOption = Annotated[Path | None, typer.Option(help="Also write the runs to this file.")]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        help="Train on this file of yours in place of synthetic data: "
+        f"{'; '.join(f'{name}: {MODELS[name].own_data}' for name in models_with_own_data())}.",
+    ),
+]
 Rounds = Annotated[int, typer.Option(help="Number of fresh processes; each trains once, with the next seed.")]
 
 
@@ -50,6 +57,7 @@ def train(
     learning_rate: LearningRateOption = 0.5,
     rounds: Rounds = 1,
     dataset: DatasetOption = "auto",
+    data: DataOption = None,
     save: SaveOption = False,
     save_file: SaveFileOption = None,
     checkpoint: CheckpointOption = None,
@@ -66,7 +74,9 @@ def train(
     from tmflow.store import engine, schema
     from tmflow.study.adhoc import check_rounds, store_round, train_rounds
 
-    spec = make_spec({**given, "dataset": "mnist"}, "tmflow train")  # before any download
+    if data is not None:
+        given |= _of_own_data(model, data, factors)
+    spec = make_spec({"dataset": "mnist", **given}, "tmflow train")  # before any download
     check_rounds(rounds)
     saves = save or save_file is not None
     plan = plan_of(checkpoint, checkpoint_every, driver=driver, rounds=rounds, saves=saves)
@@ -75,7 +85,7 @@ def train(
     stored_in = database()
     if save:
         schema.require_usable(stored_in)
-    if spec.dataset != SYNTHETIC:
+    if spec.dataset not in (OWN_DATA, SYNTHETIC):
         spec = make_spec({**given, "dataset": resolve_dataset(dataset).name}, "tmflow train")
     if plan:
         run = train_with(plan, spec)
@@ -83,7 +93,7 @@ def train(
         raise typer.Exit(0 if run.status == "ok" else 1)
     runs: list[Run] = []
     with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:
-        for run in train_rounds(spec, rounds, Path(folder)):
+        for run in train_rounds(spec, rounds, Path(folder), data and data.absolute()):
             runs.append(run)
             if save_file:
                 write(save_file, runs)
@@ -94,6 +104,19 @@ def train(
         print(f"tmflow: the runs are stored in {engine.shown(stored_in)}.", file=sys.stderr)
     if any(run.status != "ok" for run in runs):
         raise typer.Exit(1)
+
+
+def _of_own_data(model: str, path: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """The factors that follow from a file of the user. Raises BadInput if one of these is given, too."""
+    from tmflow.training.own_data import load_own_data
+
+    read = load_own_data(model, path)
+    for name in (*read.sizes, "skew"):
+        if given.get(name) is not None:
+            raise BadInput(f"tmflow train: {name} follows from {path}, so it cannot be given.")
+    requested = given.get("test_images")
+    tested = read.tests if requested is None else min(requested, read.tests)
+    return {"dataset": OWN_DATA, **read.sizes, "skew": None, "test_images": tested}
 
 
 def format_run(run: Run, as_json: bool) -> str:

@@ -1,6 +1,6 @@
 """The Python module of native_ops/src/python."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypedDict, overload
 
 import numpy as np
@@ -23,6 +23,12 @@ class StrategyRow(TypedDict):
     runnable: bool
     why_not: str | None
     parameters: list[ParameterRow]
+
+class OptimiserRow(TypedDict):
+    name: str
+    slots: int
+    initial: float
+    hyperparameters: dict[str, float]
 
 class CounterRow(TypedDict):
     worker: int
@@ -118,7 +124,9 @@ class NativeCounterRow(CounterRow):
 
 class LostRow(TypedDict):
     variable: str
+    elements: int | None
     expected: int
+    inconsistent: int | None
     lost: int
 
 class StalenessRow(TypedDict):
@@ -130,7 +138,13 @@ class TrainingSet:
     @overload
     def __init__(self, images: NDArray[np.float32], labels: NDArray[np.float32]) -> None: ...
     @overload
-    def __init__(self, features: NDArray[np.int32], labels: NDArray[np.float32], number: int) -> None: ...
+    def __init__(
+        self,
+        features: NDArray[np.int32],
+        labels: NDArray[np.float32],
+        number: int,
+        values: NDArray[np.float32] | None = None,
+    ) -> None: ...
 
 class NativeTrial:
     def __init__(
@@ -146,8 +160,8 @@ class NativeTrial:
         reading: str = "plain",
         pinning: str = "none",
         measures: str = "usual",
-        features: int | None = None,
-        width: int | None = None,
+        numbers: Mapping[str, int] = ...,
+        optimiser: str = "sgd",
     ) -> None: ...
     def set_variables(self, values: Sequence[NDArray[np.float32]]) -> None: ...
     def run(
@@ -171,6 +185,8 @@ class Core(Protocol):
     NativeTrial: type[NativeTrial]
 
     def strategies(self) -> list[StrategyRow]: ...
+    def optimisers(self) -> list[OptimiserRow]: ...
+    def check_slots(self, optimiser: str, strategy: str, parameters: Sequence[str] = ()) -> None: ...
     def check_parameters(self, strategy: str, parameters: Sequence[str]) -> None: ...
     def why_not(self, strategy: str, parameters: Sequence[str] = ()) -> str | None: ...
     def tm_library(self) -> str | None: ...

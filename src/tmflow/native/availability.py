@@ -14,6 +14,7 @@ from tmflow.base.errors import Unsupported
 from tmflow.native import loader
 from tmflow.native.registry import ResolvedStrategy
 from tmflow.platform.facts import cpus_allowed
+from tmflow.spec.models import MODELS
 from tmflow.spec.process_env import TUNABLES_VARIABLE, elision_tunables, tm_library
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def unfit_reason(spec: TrialSpec, strategy: ResolvedStrategy) -> str | None:
     strategy: that of the spec, with its parameters.
     """
     cpus = cpus_allowed() or os.cpu_count() or 1
-    by_rows = spec.features is not None
+    by_rows = MODELS[spec.model].by_rows
     refusals = (
         (
             spec.driver == "native" and strategy.is_stock,
@@ -158,7 +159,7 @@ def unfit_reason(spec: TrialSpec, strategy: ResolvedStrategy) -> str | None:
             "counts those, too",
         ),
         (
-            by_rows and spec.strategy == "tf_lock" and spec.variables == "resource",
+            by_rows and spec.strategy == "tf_lock" and spec.variables == "resource" and spec.optimiser == "sgd",
             "strategy tf_lock needs variables ref for updates of rows: TensorFlow's own update of rows of a resource "
             "variable takes no exclusive lock",
         ),

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tmflow.base.errors import BadInput
-from tmflow.native import availability, loader
+from tmflow.native import availability, loader, stock
 from tmflow.native.registry import ResolvedStrategy
+from tmflow.native.slots import Step
 from tmflow.spec import abort_codes
 from tmflow.spec.strategies import CONTENTION
 
 if TYPE_CHECKING:
     from tmflow.spec.factors import Measures
-
-STOCK_LOCKING = {"tf_lock": True, "tf_nolock": False}  # tf_lock takes either kind of variable
 
 Rows = list[dict[str, Any]]
 
@@ -44,11 +43,19 @@ class Tracker:
     """
 
     def __init__(
-        self, workers: int, variables: Sequence[str], measures: Measures = "usual", *, shared_name: str = ""
+        self,
+        workers: int,
+        variables: Sequence[str],
+        measures: Measures = "usual",
+        *,
+        has_slots: bool = False,
+        shared_name: str = "",
     ) -> None:
         """Count for workers 0 to `workers` - 1 and the named variables, which are numbered in this order.
 
         measures: full also counts lost updates and torn reads and times locks, which slows the steps down.
+
+        has_slots: full measures also count the elements that are inconsistent with the slots of an optimiser.
 
         shared_name: all graphs on the default device that name it share one tracker, which lives as long as the
         graph's default container.
@@ -62,7 +69,9 @@ class Tracker:
         self._strategies: dict[int, ResolvedStrategy] = {}  # of the variables whose updates are counted
         # Outside the caller's dependencies: it exists before the first step, and can be read after the last.
         with tf.name_scope("tmflow_tracker"), tf.control_dependencies(None):
-            counted = {"workers": workers, "variables": len(self.variables), "measures": measures}
+            counted = {
+                "workers": workers, "variables": len(self.variables), "measures": measures, "has_slots": has_slots
+            }  # fmt: skip
             if tf.executing_eagerly():
                 self.handle = self._ops.tmflow_anonymous_tracker(**counted)
             else:
@@ -108,7 +117,10 @@ class Tracker:
             aborts=[self._abort(*row) for row in ended.tolist()],
             staleness=self._rows(("worker", "staleness", "steps"), staleness),
             reads=self._rows(("worker", "variable", "reads", "torn"), reads),
-            lost=self._rows(("variable", "expected", "lost"), lost),
+            lost=[
+                row if row["inconsistent"] >= 0 else row | {"elements": None, "inconsistent": None}
+                for row in self._rows(("variable", "expected", "lost", "elements", "inconsistent"), lost)
+            ],
             **contention,
         )
 
@@ -167,8 +179,11 @@ def apply_gradient_descent(
     tracker: Tracker,
     worker: Any,
     index: int,
+    step: Step | None = None,
 ) -> Any:
     """The operation `variable -= learning_rate * gradient`, in place, under `strategy`.
+
+    With `step` it is the step of an optimiser with slots instead, on the variable and its slots, at the step's rate.
 
     variable: a float32 or float64 `tf.compat.v1.Variable`, reference or resource; gradient: of the same shape and type,
     or `tf.IndexedSlices`, as an embedding has it, with which only its rows are read and written; worker: int32 scalar;
@@ -189,10 +204,11 @@ def apply_gradient_descent(
     factors, and for nothing else. Make it wait for every operation that must read the variable first
     (`apply_all` does).
 
-    Raises BadInput for a learning rate that is not finite, for tf_nolock on a resource variable, for rows of a resource
-    variable under tf_lock, for rows under a strategy that cannot update rows or with full measures, and for a fused
-    update in emulated transactions; Unsupported for a strategy that cannot run here; ValueError for a parameter that
-    the strategy does not have or a value that it does not allow.
+    Raises BadInput for a learning rate that is not finite or not that of the step, for a gradient of a whole resource
+    variable under tf_nolock, for rows of one under tf_lock without a step, for rows under a strategy that cannot update
+    rows, with full measures or under Adam, and for a fused update in emulated transactions; Unsupported for a strategy
+    that cannot run here; ValueError for a parameter that the strategy does not have or a value that it does not allow,
+    and for one that cannot change slots.
     """
     import tensorflow as tf
 
@@ -205,23 +221,40 @@ def apply_gradient_descent(
     if not finite:
         raise BadInput(f"learning_rate is {learning_rate}; it must be a finite number in {dtype.name}.")
     alpha = tf.constant(learning_rate, dtype)
+    by_rows = isinstance(gradient, tf.IndexedSlices)
+    if step is not None and step.learning_rate != learning_rate:
+        raise BadInput(f"learning_rate is {learning_rate}, but the step was begun with {step.learning_rate}.")
+    if by_rows and step is not None and step.optimiser == "adam":
+        raise BadInput(
+            f"optimiser adam cannot update rows of {variable.op.name}: TensorFlow's Adam decays the moments of all "
+            "other rows too."
+        )
     if strategy.is_stock:
-        return _stock_update(strategy.name, target, alpha, gradient)
+        return stock.update(strategy.name, target, alpha, gradient, step)
+    if step is not None:
+        loader.core().check_slots(step.optimiser, strategy.name, list(strategy.native_arguments))
+        alpha = step.rate
     factors = dense_factors(gradient) if strategy.is_fused else None
-    if isinstance(gradient, tf.IndexedSlices):
+    after: tuple[Any, ...] = ()
+    if by_rows:
         _check_rows(variable, strategy, tracker)
-        rows = [tf.cast(gradient.indices, tf.int64), gradient.values]
-        apply, operands, after = "apply_rows_gradient_descent", rows, ()
+        apply, operands = "apply_rows", [tf.cast(gradient.indices, tf.int64), gradient.values]
     elif factors is None:
-        apply, operands, after = "apply_gradient_descent", [gradient], ()
+        apply, operands = "apply", [gradient]
     elif strategy.is_emulated:
         raise BadInput(f"{availability.FUSED_NOT_EMULATED}.")
     else:
-        apply, operands, after = "apply_dense_gradient_descent", [*factors[:2]], factors.after
+        apply, operands, after = "apply_dense", [*factors[:2]], factors.after
         tracker.fused.append(tracker.variables[index])
     tracker.count(index, strategy)
+    inputs = [alpha, *operands, tracker.handle, worker]
     with tf.control_dependencies(after):
-        updated = _native_op(apply, variable, [alpha, *operands, tracker.handle, worker], strategy, index)
+        if step is None:
+            updated = _native_op(f"{apply}_gradient_descent", variable, inputs, strategy, index)
+        else:
+            slots = [slot.op.outputs[0] for slot in step.slots]
+            apply, inputs = f"{apply}_optimiser", [*inputs, slots]
+            updated = _native_op(apply, variable, inputs, strategy, index, optimiser=step.optimiser)
     return updated if is_resource else updated.op
 
 
@@ -238,31 +271,6 @@ def _check_rows(variable: Any, strategy: ResolvedStrategy, tracker: Tracker) -> 
             f"full measures count lost updates of whole variables, not of rows, and the gradient of {name} has rows: "
             "use a tracker with the usual measures."
         )
-
-
-def _stock_update(strategy: str, target: Any, alpha: Any, gradient: Any) -> Any:
-    """TensorFlow's own update. Raises BadInput where it has none with that locking."""
-    import tensorflow as tf
-
-    locking, is_resource = STOCK_LOCKING[strategy], target.dtype == tf.resource
-    if isinstance(gradient, tf.IndexedSlices):
-        if is_resource and locking:
-            raise BadInput(
-                f"strategy '{strategy}' needs reference variables (variables: ref) for an update of rows: TensorFlow's "
-                "own update of rows of a resource variable takes no exclusive lock."
-            )
-        rows = {"indices": gradient.indices, "updates": alpha * gradient.values}
-        if is_resource:
-            return tf.raw_ops.ResourceScatterSub(resource=target, **rows)
-        return tf.raw_ops.ScatterSub(ref=target, **rows, use_locking=locking).op
-    if is_resource and not locking:
-        raise BadInput(
-            f"strategy '{strategy}' needs reference variables (variables: ref): TensorFlow's own update of a "
-            "resource variable always takes the exclusive lock, so it is no unlocked baseline."
-        )
-    if is_resource:
-        return tf.raw_ops.ResourceApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=True)
-    return tf.raw_ops.ApplyGradientDescent(var=target, alpha=alpha, delta=gradient, use_locking=locking).op
 
 
 def view(variable: Any) -> Any:

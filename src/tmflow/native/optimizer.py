@@ -1,4 +1,4 @@
-"""One step of gradient descent under a strategy; with kernel fused, dense layers are updated from their factors.
+"""One step of an optimiser under a strategy; with kernel fused, dense layers are updated from their factors.
 
 The gradient of a dense layer's weights is the product of its input and the gradient of its output. An update that
 multiplies them itself neither writes nor reads the product. TensorFlow computes only what is fetched, so it does not
@@ -13,6 +13,7 @@ from typing import Any
 from tmflow.base.errors import BadInput
 from tmflow.native.ops import Tracker, apply_gradient_descent, dense_factors
 from tmflow.native.registry import ResolvedStrategy
+from tmflow.native.slots import Step
 
 
 def minimise(
@@ -24,11 +25,13 @@ def minimise(
     tracker: Tracker,
     worker: Any,
     read: Sequence[Any] | None = None,
+    steps: Sequence[Step] | None = None,
 ) -> Any:
     """The operation that updates all variables by the gradient of `loss`, each under a separate strategy object.
 
     variables: `tf.compat.v1.Variable`s, numbered in the tracker in this order; read: the values that the step has read,
-    if it reads the variables explicitly; the other arguments are those of `apply_gradient_descent`. With kernel
+    if it reads the variables explicitly; steps: of an optimiser with slots (`Slots.begin`), for each variable; the
+    other arguments are those of `apply_gradient_descent`. With kernel
     "fused" every update that can be fused is, `tracker.fused` names these variables, and all updates wait for all
     gradients.
 
@@ -51,7 +54,9 @@ def minimise(
     for variable, gradient in zip(variables, gradients, strict=True):
         if gradient is None:
             raise BadInput(f"variable {variable.op.name} has no gradient: the loss does not depend on it.")
-    return tf.group(*apply_all(variables, gradients, learning_rate, strategy=strategy, tracker=tracker, worker=worker))
+    return tf.group(
+        *apply_all(variables, gradients, learning_rate, strategy=strategy, tracker=tracker, worker=worker, steps=steps)
+    )
 
 
 def _is_plain_read(value: Any) -> bool:
@@ -69,6 +74,7 @@ def apply_all(
     strategy: ResolvedStrategy,
     tracker: Tracker,
     worker: Any,
+    steps: Sequence[Step] | None = None,
 ) -> list[Any]:
     """The updates of all variables of a step, by gradients that `tf.gradients` made; see `minimise`."""
     import tensorflow as tf
@@ -77,10 +83,11 @@ def apply_all(
     with tf.control_dependencies(waits_for):
         return [
             apply_gradient_descent(
-                variable, learning_rate, gradient, strategy=strategy, tracker=tracker, worker=worker, index=index
+                variable, learning_rate, gradient, strategy=strategy, tracker=tracker, worker=worker, index=index,
+                step=None if steps is None else steps[index],
             )
             for index, (variable, gradient) in enumerate(zip(variables, gradients, strict=True))
-        ]
+        ]  # fmt: skip
 
 
 def inputs_of_updates(variables: Sequence[Any], gradients: Sequence[Any]) -> list[Any]:

@@ -16,8 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tmflow.base.errors import BadInput, Unsupported
-from tmflow.native import availability, loader, registry
-from tmflow.native.ops import STOCK_LOCKING
+from tmflow.native import availability, loader, registry, stock
 from tmflow.spec.process_env import process_environment
 from tmflow.spec.strategies import parameters_of
 
@@ -40,9 +39,9 @@ class Trial:
 
 def try_each(strategies: Sequence[str]) -> dict[str, Trial]:
     """Try strategies in parallel, each in a separate process; TensorFlow's own pair shares one."""
-    stock = [name for name in strategies if name in STOCK_LOCKING]
-    native = [[name] for name in strategies if name not in STOCK_LOCKING]
-    groups = [stock, *native] if stock else native  # the slowest starts first
+    of_tensorflow = [name for name in strategies if name in stock.LOCKING]
+    native = [[name] for name in strategies if name not in stock.LOCKING]
+    groups = [of_tensorflow, *native] if of_tensorflow else native  # the slowest starts first
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return {trial.strategy: trial for trials in pool.map(_in_process, groups) for trial in trials}
 
@@ -65,7 +64,7 @@ def _in_process(strategies: list[str]) -> list[Trial]:
 
 def try_here(strategy: str) -> Trial:
     """Try a strategy in this process."""
-    if strategy in STOCK_LOCKING:
+    if strategy in stock.LOCKING:
         return _stock(strategy)
     try:
         core = loader.core()
@@ -91,7 +90,7 @@ def _stock(strategy: str) -> Trial:
     with tf.Graph().as_default(), tf1.Session() as session:
         variable = tf1.Variable(np.zeros(ELEMENTS, np.float32), use_resource=False)
         target = variable.op.outputs[0]
-        locking = STOCK_LOCKING[strategy]
+        locking = stock.LOCKING[strategy]
         update = tf.raw_ops.ApplyGradientDescent(var=target, alpha=-1.0, delta=tf.ones(ELEMENTS), use_locking=locking)
         session.run(variable.initializer)
         step = session.make_callable(update.op)

@@ -27,6 +27,8 @@ from tmflow.reports.comparisons import (
     OF_CONTENTION,
     OF_LOSSES,
     OF_NATIVE,
+    OF_ROWS,
+    OF_SECTIONS,
     OF_STUDY,
     OF_STUDY_SMALL,
     Comparison,
@@ -36,6 +38,7 @@ from tmflow.reports.comparisons import (
     select_runs,
 )
 from tmflow.reports.narrative import Consistencies, Narrative
+from tmflow.reports.workloads import describe_workloads
 from tmflow.store import queries
 from tmflow.store.frames import Source, connected
 
@@ -113,7 +116,8 @@ def ask(
     """
     with connected(source) as connection:
         preferred = [question.comparisons[0] for question in (TRANSACTIONS, STRATEGIES, ACCURACY)]
-        *read, losses = read_experiments(connection, platform, joined, *preferred, OF_LOSSES)
+        others = (OF_LOSSES, OF_SECTIONS, OF_ROWS)
+        *read, losses, sections, rows = read_experiments(connection, platform, joined, *preferred, *others)
 
         def runs(question: Question) -> Iterator[pd.DataFrame]:
             first, *others = question.comparisons
@@ -126,19 +130,26 @@ def ask(
 
         lost = describe_losses(losses, queries.full_measures(connection, results_of(platform, joined, OF_LOSSES)))
         return (
-            answer_transactions(runs(TRANSACTIONS), revision, count, titles),
+            answer_transactions(
+                runs(TRANSACTIONS), revision, count, titles, elsewhere=describe_workloads(sections, rows)
+            ),
             answer_strategies(runs(STRATEGIES), lost, consistencies, revision, titles),
             answer_accuracy(runs(ACCURACY), revision, titles),
         )
 
 
 def answer_transactions(
-    runs: Iterable[pd.DataFrame], revision: str, count: Count | None = None, titles: Titles = NO_TITLES
+    runs: Iterable[pd.DataFrame],
+    revision: str,
+    count: Count | None = None,
+    titles: Titles = NO_TITLES,
+    *,
+    elsewhere: str = "",
 ) -> Answer:
     """Answer whether transactions pay off.
 
     runs: a table of `queries.runs`, with any status, for each comparison of `TRANSACTIONS`, in their order. With
-    `count`, the answer says how much of the model transactions updated.
+    `count`, the answer says how much of the model transactions updated. elsewhere: a sentence on other workloads.
     """
 
     def words(summary: pd.DataFrame, selected: pd.DataFrame, comparison: Comparison) -> Narrative:
@@ -146,7 +157,8 @@ def answer_transactions(
         share = None if count is None else elements.sentence(elements.committed_elements(selected, count(comparison)))
         return Narrative(short, [*sentences[:1], *([share] if share else []), *sentences[1:]])
 
-    return _answer(TRANSACTIONS, runs, revision, words, titles)
+    answer = _answer(TRANSACTIONS, runs, revision, words, titles)
+    return answer._replace(sentences=[*answer.sentences, elsewhere]) if elsewhere else answer
 
 
 def answer_strategies(

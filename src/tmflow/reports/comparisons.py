@@ -70,6 +70,9 @@ OF_CONTENTION = Comparison("true-contention", {"reading": "plain"}, "lock")
 # The small model, which converges in this number of steps; the large one does not.
 OF_ACCURACY = Comparison("fig-4.1", {"matrix": 784}, "tf_lock")
 OF_LOSSES = OF_CONTENTION._replace(measures="full")
+# Where transactions could win: small critical sections, and rows of a large variable.
+OF_SECTIONS = Comparison("break-even", {"model": "mnist_softmax", "driver": "native"}, "lock")
+OF_ROWS = Comparison("sparse-contention", {"nonzeros": 16, "width": 64, "skew": 0.0}, "striped")
 
 
 class SelectedRuns(NamedTuple):
@@ -90,13 +93,13 @@ def select_runs(runs: pd.DataFrame, comparison: Comparison) -> SelectedRuns:
     """
     name, baseline = comparison.experiment, comparison.baseline
     eligible = usable(runs, "measured", "any", comparison.scale)
-    if (compared := _having(eligible, comparison.factors)).empty:
+    if (compared := having(eligible, comparison.factors)).empty:
         raise Missing(f"there is no measured run of {name} at {comparison.scale} scale, on MNIST, on this platform")
     eligible = eligible[eligible["hardware_threads"] == compared["hardware_threads"].max()]
     if eligible.empty:
         raise Missing(f"the number of hardware threads that the runs of {name} could use is unknown")
     by_origin = origins(eligible, name)
-    origin_runs = _having(by_origin[0].runs, comparison.factors)
+    origin_runs = having(by_origin[0].runs, comparison.factors)
     fits = origin_runs[(origin_runs["threads"] <= origin_runs["hardware_threads"]).astype(bool)]
     with_result = fits.loc[fits["status"] == "ok", ["strategy", "threads", *ROUND]]
     of_baseline = has_defaults(fits[fits["status"] == "ok"], baseline)
@@ -110,7 +113,7 @@ def select_runs(runs: pd.DataFrame, comparison: Comparison) -> SelectedRuns:
     return SelectedRuns(selected, provenance_note(by_origin))
 
 
-def _having(runs: pd.DataFrame, values: Mapping[str, Value]) -> pd.DataFrame:
+def having(runs: pd.DataFrame, values: Mapping[str, Value]) -> pd.DataFrame:
     """The runs with these values of columns."""
     for name, value in values.items():
         runs = runs[(runs[name] == value).fillna(False).to_numpy(dtype=bool)]
@@ -121,4 +124,4 @@ def read_experiments(source: Source, platform: str, joined: bool, *comparisons: 
     """Yield the runs of the experiment of each comparison, with any factors, from a single read."""
     runs = queries.runs(source, _filter(platform, joined, *comparisons).of_samples)
     for comparison in comparisons:
-        yield _having(runs, {"experiment": comparison.experiment}).reset_index(drop=True)
+        yield having(runs, {"experiment": comparison.experiment}).reset_index(drop=True)

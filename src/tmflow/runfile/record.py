@@ -24,6 +24,7 @@ TIMES = ("setup_s", "loop_s", "evaluation_s", "total_s")
 CLOCKS = ("suspended_s", "clock_moved_s")  # of the machine
 TRAFFIC = ("bytes", "transfers")  # of the phases send and receive
 LOCK_TIMES = ("lock_waited_s", "lock_held_s")  # of counters
+OF_SLOTS = ("elements", "inconsistent")  # of lost updates, if the optimiser keeps arrays beside the variable
 NO_TIME = "an emulated run shows no time"
 
 # The kind of backend that an evidence needs; the other kinds of evidence have none.
@@ -193,7 +194,16 @@ class Reads(_Closed):
 class Lost(_Closed):
     """Lost updates of a variable, counted by shadow counters that are updated like its blocks."""
 
+    LATER: ClassVar[tuple[str, ...]] = OF_SLOTS
+
+    elements: int | None = Field(None, ge=1, le=MAX, description="of the variable; None without such arrays")
     expected: int = Field(ge=0, le=MAX, description="element updates of all elements and workers")
+    inconsistent: int | None = Field(
+        None,
+        ge=0,
+        le=MAX,
+        description="elements whose weight contains other updates than the optimiser's arrays; None without these",
+    )
     lost: int = Field(ge=0, le=MAX, description="those that concurrent updates overwrote")
     variable: str
 
@@ -201,6 +211,14 @@ class Lost(_Closed):
     def _lost_ones_were_made(self) -> Self:
         if self.lost > self.expected:
             raise ValueError(f"lost {self.lost} is more than expected {self.expected}")
+        return self
+
+    @model_validator(mode="after")
+    def _inconsistent_ones_are_elements(self) -> Self:
+        if (self.inconsistent is None) != (self.elements is None):
+            raise ValueError("inconsistent and elements belong together")
+        if self.inconsistent is not None and self.elements is not None and self.inconsistent > self.elements:
+            raise ValueError(f"inconsistent {self.inconsistent} is more than elements {self.elements}")
         return self
 
 
@@ -418,6 +436,7 @@ def shares(run: Mapping[str, Any]) -> dict[str, float]:
 
     parts = {
         "updates lost": (total("lost", "lost"), total("lost", "expected")),
+        "elements inconsistent with the optimiser": (total("lost", "inconsistent"), total("lost", "elements")),
         "reads torn": (total("reads", "torn"), total("reads", "reads")),
     }
     if run["evidence"] != "emulated" and run["loop_s"] is not None:

@@ -32,12 +32,13 @@ from tmflow.runfile.record import Backend, Run
 from tmflow.runner import machine_load
 from tmflow.runner.journal import Journal, UnderWay, add_warm_up
 from tmflow.runner.supervisor import TIMED_OUT, RoundJob, Trial
-from tmflow.spec.factors import SYNTHETIC
+from tmflow.spec.factors import OWN_DATA, SYNTHETIC
 from tmflow.spec.trial import Status, TrialSpec
 from tmflow.training import native_driver, session, synthetic
 from tmflow.training.cluster import driver as cluster_driver
 from tmflow.training.data import Images, TrialData
 from tmflow.training.measurement import Variant, graph_key
+from tmflow.training.own_data import OwnData, load_own_data
 
 MakeVariant = Callable[[TrialSpec, ResolvedStrategy, int, int], Variant]  # as `make_variant`
 
@@ -72,7 +73,7 @@ class RoundRunner:
         """Warm up each graph for each batch, then run every trial."""
         for trials in self._graphs.values():
             first = trials[0].spec
-            if self._images is None and first.dataset != SYNTHETIC:
+            if self._images is None and first.dataset not in (OWN_DATA, SYNTHETIC):
                 self._images = Images(first.dataset, self._seed(first), first.matrix)
             for batch in sorted({trial.spec.batch for trial in trials}):
                 self._warm_up([trial for trial in trials if trial.spec.batch == batch])
@@ -209,11 +210,19 @@ class RoundRunner:
     def _dataset_sha256(self, spec: TrialSpec) -> str | None:
         if spec.dataset == SYNTHETIC:
             return synthetic.sha256(spec)
+        if spec.dataset == OWN_DATA:
+            return self._own_data(spec).sha256
         return self._images.dataset.sha256 if self._images and self._images.dataset else None
+
+    def _own_data(self, spec: TrialSpec) -> OwnData:
+        assert self._job.own_data is not None, "a job with this dataset has it"
+        return load_own_data(spec.model, self._job.own_data)
 
     def _data(self, spec: TrialSpec) -> TrialData:
         if spec.dataset == SYNTHETIC:
             return synthetic.of_spec(spec, self._seed(spec))
+        if spec.dataset == OWN_DATA:
+            return self._own_data(spec).examples(spec, self._seed(spec))
         assert self._images is not None  # loaded for the first point that can run
         return self._images.of(self._seed(spec), spec.matrix)
 

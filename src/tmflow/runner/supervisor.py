@@ -54,6 +54,7 @@ class RoundJob(BaseModel):
     repeats: int = 1
     trial_timeout_s: float
     run_file: Path
+    own_data: Path | None = None  # the file of dataset `own`
     resumed: bool = False  # the round was interrupted: its remaining trials run later than the others
 
     @property

@@ -17,9 +17,10 @@ from tmflow.spec.models import MODEL_FACTORS, models_with
 from tmflow.spec.strategies import Value
 
 PIXELS = 784
+OWN_DATA = "own"  # the dataset of a trial on a file of the user, which the hash of the run identifies
 SYNTHETIC = "synthetic"  # the dataset of models that need none: a function of the seed
 
-Dataset = Literal["mnist", "digits", "synthetic"]
+Dataset = Literal["mnist", "digits", "own", "synthetic"]
 Activation = Literal["sigmoid", "relu"]
 Passes = Literal["forward", "both"]
 Driver = Literal["session", "native", "cluster"]
@@ -31,6 +32,7 @@ Executor = Literal["tensorflow", "tf_pool", "std_pool", "tbb", "hpx", "hpx_dataf
 Transport = Literal["grpc", "df", "hpx"]
 Pinning = Literal["none", "cores"]  # TensorFlow's own threads, which do the session driver's work, cannot be pinned
 Reading = Literal["plain", "consistent"]
+Optimiser = Literal["sgd", "momentum", "adagrad", "adam"]
 Layout = Literal["separate", "joined"]
 Measures = Literal["usual", "full"]
 Provider = Literal["rtm", "power", "emulated"]
@@ -97,18 +99,28 @@ class Factors(BaseModel):
         None, ge=10, le=100_000, multiple_of=10, description="small operations in the graph of a step"
     )
     features: int | None = Field(
-        None, ge=8, le=10_000_000, description="features of the synthetic examples, each with a row of the weights"
+        None, ge=8, le=10_000_000, description="features of the examples, each with a row of the weights"
     )
-    nonzeros: int | None = Field(None, ge=1, le=1024, description="features that one example has")
+    nonzeros: int | None = Field(
+        None, ge=1, le=1024, description="features that one example has, in a file of yours at most"
+    )
+    users: int | None = Field(None, ge=2, le=10_000_000, description="users of the synthetic ratings, a row for each")
+    items: int | None = Field(None, ge=2, le=10_000_000, description="items of the synthetic ratings, a row for each")
+    words: int | None = Field(
+        None, ge=16, le=10_000_000, description="words of the synthetic text, each with a row as centre and as context"
+    )
+    negatives: int | None = Field(
+        None, ge=1, le=64, description="words of an example that were drawn at random, not near its centre"
+    )
     width: int | None = Field(
-        None, ge=2, le=512, description="classes of the synthetic examples, which are the elements of a row"
+        None, ge=2, le=512, description="elements of a row; of sparse_logistic, the number of classes"
     )
     skew: float | None = Field(
         None,
         ge=0,
         le=1.5,
         allow_inf_nan=False,
-        description="exponent of Zipf's law of the features' frequencies; 0 = all are equally frequent",
+        description="exponent of Zipf's law of how often features, users, items or words occur; 0 = all equally often",
     )
     seed: int = Field(0, ge=0, le=2**31 - 1, description="round r uses seed + r - 1 for weights, order and dropout")
     intra_op_threads: Annotated[int | None, OfDriver("session", 1)] = Field(
@@ -150,6 +162,11 @@ class Factors(BaseModel):
     measures: Annotated[Measures, AddedLater("usual")] = Field(
         "usual", description="full also counts lost updates and torn reads and times locks, which slows the trial down"
     )
+    optimiser: Annotated[Optimiser, AddedLater("sgd")] = Field(
+        "sgd",
+        description="rule of the update: gradient descent, or with one or two further arrays for each variable "
+        "(native, session)",
+    )
     gradient_cost: Annotated[int, AddedLater(1)] = Field(
         1, ge=1, le=100, description="backward passes per step, of which the last one's gradient is applied (session)"
     )
@@ -171,7 +188,9 @@ class Factors(BaseModel):
     subscription: Subscription | None = Field(
         None, description="the elided mutex: variable is TensorFlow's own, ours a std::mutex"
     )
-    chunk: int | None = Field(None, ge=0, le=1_000_000_000, description="elements per transaction; 0 = whole variable")
+    chunk: int | None = Field(
+        None, ge=0, le=1_000_000_000, description="elements per critical section; 0 = whole variable"
+    )
     tunables: Tunables | None = Field(None, description="the study's settings of glibc's lock elision")
     design: Design | None = Field(
         None, description="write-back or write-through software transactions, and when they lock"

@@ -22,6 +22,10 @@ class Model:
 
     layers: those with variables, each with weights and a bias.
 
+    by_rows: a step updates some rows of its only variable, those of the things that the examples of its batch have.
+
+    own_data: what a file of the user has that it can train on, in place of synthetic data; empty if there is none.
+
     synthetic: it takes synthetic data, a function of the seed, in place of a dataset. smallest_image: the smallest
     `image_size` that leaves something after its last layer. warm_up_steps: before a trial of driver session.
 
@@ -35,6 +39,8 @@ class Model:
     evaluated_us: float = 2.0
     factors: Mapping[str, Value | float] = field(default_factory=dict)
     all_pixels: bool = False  # it cannot use truncated images
+    by_rows: bool = False
+    own_data: str = ""
     synthetic: bool = False
     smallest_image: int | None = None
     warm_up_steps: int = 20
@@ -79,6 +85,16 @@ MODELS: Mapping[str, Model] = MappingProxyType(
             step_ms=60,
             smallest_image=32,
         ),
+        "matrix_factorisation": Model(
+            summary="whether a user likes an item, from a row for each of them: one user and one item in an example",
+            step_us={"session": (300, 5), "native": (0.5, 0.3)},
+            layers=0,
+            factors={"users": 2000, "items": 2000, "width": 16, "skew": 1.0},
+            own_data="ratings in a CSV file",
+            by_rows=True,
+            synthetic=True,
+            learning_rate=0.1,
+        ),
         "mnist_deep": Model(
             summary="two convolutions and two dense layers, with dropout",
             step_us={"session": (4000, 650), "cluster": (28_000, 650)},
@@ -112,11 +128,23 @@ MODELS: Mapping[str, Model] = MappingProxyType(
         "overfeat": _convnet(
             "OverFeat, fast model, five convolutions and three dense layers", layers=8, step_ms=130, smallest_image=71
         ),
+        "skipgram": Model(
+            summary="word2vec: which of some words occurs near another one, from rows for both (negative sampling)",
+            step_us={"session": (300, 5), "native": (0.5, 0.5)},
+            layers=0,
+            factors={"words": 5000, "negatives": 5, "width": 16, "skew": 1.0},
+            own_data="a text",
+            by_rows=True,
+            synthetic=True,
+            learning_rate=0.1,
+        ),
         "sparse_logistic": Model(
             summary="logistic regression on examples that have a few of many features, with updates of their rows",
             step_us={"session": (250, 10), "native": (2, 2)},
             layers=0,
             factors={"features": 10_000, "nonzeros": 16, "width": 10, "skew": 1.0},
+            own_data="examples in LIBSVM's format",
+            by_rows=True,
             synthetic=True,
         ),
         "vgg16": _convnet(
@@ -142,3 +170,8 @@ def models_with(factor: str) -> list[str]:
 def models_of(driver: str) -> list[str]:
     """The models that this driver trains."""
     return [name for name, model in MODELS.items() if driver in model.step_us]
+
+
+def models_with_own_data() -> list[str]:
+    """The models that can train on a file of the user."""
+    return [name for name, model in MODELS.items() if model.own_data]

@@ -21,10 +21,10 @@ _KERNEL: dict[str, Value | None] = {"kernel": "plain", "optimisation": "O3"}
 
 # The parameters and their default values; a parameter without a default has None.
 STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
-    "lock": _KERNEL,
-    "nolock": _KERNEL,
+    "lock": {"chunk": None, **_KERNEL},
+    "nolock": {"chunk": None, **_KERNEL},
     "lock_pthread": _KERNEL,
-    "spin": _KERNEL,
+    "spin": {"chunk": None, **_KERNEL},
     "spin_then_mutex": _KERNEL,
     "htm": {
         "provider": _HERE,
@@ -54,6 +54,10 @@ STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
 # Strategies that do not measure how long they hold locks: their locks are inside a library or are single words.
 WITHOUT_LOCK_TIMES = ("itm", "stm")
 
+# Strategies that cannot update the arrays of an optimiser with a variable: they update element by element, instrument
+# only the accesses to the variable, or publish copies of it.
+WITHOUT_OPTIMISER_STATE = ("atomic", "itm", "leashed", "stm")
+
 # The transactions of strategies without a provider; `block_stm` counts by the causes of `stm`.
 MECHANISMS: dict[str, str] = {"itm": "itm", "stm": "stm", "tle": "tle", "block_stm": "stm"}
 
@@ -75,6 +79,11 @@ def parameters_of(strategy: str, spending: object = None) -> dict[str, Value]:
     if "budget" in parameters and isinstance(spending, str):
         parameters["budget"] = BUDGETS.get(spending, parameters["budget"])
     return parameters
+
+
+def says_whole_update(strategy: str, chunk: object) -> bool:
+    """Whether `chunk` is 0 for a strategy whose critical section is the whole update if it has no chunk."""
+    return chunk == 0 and STRATEGY_PARAMETERS.get(strategy, {}).get("chunk", 0) is None
 
 
 def mechanism_of(strategy: str, parameters: Mapping[str, Value]) -> str | None:

@@ -10,10 +10,10 @@ from pydantic import field_validator, model_validator
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import unknown
 from tmflow.base.text import several
-from tmflow.spec.factors import DRIVER_FACTORS, OWN_THREADS, OWNERS, PIXELS, SYNTHETIC, VALUES_BEFORE, Factors
+from tmflow.spec.factors import DRIVER_FACTORS, OWN_DATA, OWN_THREADS, OWNERS, PIXELS, SYNTHETIC, VALUES_BEFORE, Factors
 from tmflow.spec.models import MODELS, models_of
 from tmflow.spec.process_env import process_environment
-from tmflow.spec.strategies import PARAMETERS, Value, owners
+from tmflow.spec.strategies import PARAMETERS, WITHOUT_OPTIMISER_STATE, Value, owners, says_whole_update
 
 Evidence = Literal["measured", "emulated", "simulated", "published"]
 TimeDomain = Literal["wall", "simulated", "reported"]
@@ -132,8 +132,9 @@ class TrialSpec(Factors):
     @model_validator(mode="after")
     def _images_fit_the_model(self) -> Self:
         model = MODELS[self.model]
-        if model.synthetic != (self.dataset == SYNTHETIC):
-            allowed = SYNTHETIC if model.synthetic else "mnist and digits"
+        takes = [SYNTHETIC, *([OWN_DATA] if model.own_data else [])] if model.synthetic else ["mnist", "digits"]
+        if self.dataset not in takes:
+            allowed = " and ".join(takes)
             raise ValueError(f"dataset {self.dataset} does not fit {self.model}, which allows {allowed}")
         if model.synthetic and self.matrix != PIXELS:
             raise ValueError(f"matrix {self.matrix} belongs to MNIST and digits; {self.model} allows {PIXELS}")
@@ -145,18 +146,58 @@ class TrialSpec(Factors):
         return self
 
     @model_validator(mode="after")
-    def _features_fit_together(self) -> Self:
-        if self.features is None or self.nonzeros is None or self.width is None:
-            return self
-        if 8 * self.nonzeros > self.features:
+    def _own_data_has_its_own_frequencies(self) -> Self:
+        if self.dataset == OWN_DATA and self.skew is not None:
+            raise ValueError(f"skew {self.skew} belongs to dataset synthetic: a file has its own frequencies")
+        return self
+
+    @model_validator(mode="after")
+    def _rows_fit_together(self) -> Self:
+        drawn = self.dataset != OWN_DATA  # without repetition, which takes long if an example has most features
+        if drawn and self.features and self.nonzeros and 8 * self.nonzeros > self.features:
             raise ValueError(
                 f"nonzeros {self.nonzeros} does not fit features {self.features}: an example has at most an eighth of "
                 "them"
             )
-        if self.features * self.width > MOST_ELEMENTS:
+        if self.words and self.negatives and 8 * (1 + self.negatives) > self.words:
             raise ValueError(
-                f"features {self.features} with width {self.width} make {self.features * self.width:,} weights; "
-                f"allowed are {MOST_ELEMENTS:,}"
+                f"negatives {self.negatives} does not fit words {self.words}: with its context word an example has at "
+                "most an eighth of them"
+            )
+        rows = {name: number for name in ("features", "users", "items", "words") if (number := getattr(self, name))}
+        elements = sum(rows.values()) * (2 if self.words else 1) * (self.width or 0)
+        if elements > MOST_ELEMENTS:
+            given = ", ".join(f"{name} {number}" for name, number in rows.items())
+            raise ValueError(
+                f"{given} with width {self.width} make {elements:,} weights; allowed are {MOST_ELEMENTS:,}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _optimiser_keeps_its_arrays(self) -> Self:
+        if self.optimiser == "sgd":
+            return self
+        if self.driver == "cluster":
+            raise ValueError(
+                f"optimiser {self.optimiser} belongs to drivers native and session; driver cluster allows sgd: its "
+                "updates have no further arrays"
+            )
+        if self.passes == "forward":
+            raise ValueError(f"optimiser {self.optimiser} does not go with passes forward, which makes no update")
+        if self.strategy in WITHOUT_OPTIMISER_STATE:
+            raise ValueError(
+                f"optimiser {self.optimiser} does not go with strategy {self.strategy}, which allows sgd: it protects "
+                "only the variable, not the arrays that the optimiser keeps beside it"
+            )
+        if self.kernel not in (None, "plain"):
+            raise ValueError(
+                f"kernel {self.kernel} belongs to optimiser sgd; optimiser {self.optimiser} allows plain: it has a "
+                "loop of its own"
+            )
+        if self.optimiser == "adam" and MODELS[self.model].by_rows:
+            raise ValueError(
+                f"optimiser adam does not fit {self.model}, which updates rows: TensorFlow's Adam also decays the "
+                "arrays of all other rows"
             )
         return self
 
@@ -182,7 +223,7 @@ class TrialSpec(Factors):
             value, holder = getattr(self, name), getattr(self, of)
             if value is not None and holder not in owning:
                 raise ValueError(f"{name} {value} belongs to {of} {', '.join(owning)}, not to {holder}")
-            if value is None and holder in owning:
+            if value is None and holder in owning and not (name == "skew" and self.dataset == OWN_DATA):
                 raise ValueError(f"{name} is not given, and {of} {holder} needs it")
         if self.model not in models_of(self.driver):
             raise ValueError(
@@ -205,6 +246,14 @@ class TrialSpec(Factors):
         for name in PARAMETERS:
             if getattr(self, name) is not None and self.strategy not in owners(name):
                 raise ValueError(f"{name} belongs to {', '.join(owners(name))}, not to {self.strategy}")
+        return self
+
+    @model_validator(mode="after")
+    def _whole_update_is_no_chunk(self) -> Self:
+        if says_whole_update(self.strategy, self.chunk):
+            raise ValueError(
+                f"chunk 0 does not fit {self.strategy}: leave chunk out, then its critical section is the whole update"
+            )
         return self
 
     def factors(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from threading import Timer
+from time import monotonic, sleep
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
@@ -190,10 +191,27 @@ def _sqlite_engine(url: URL, uri: Callable[[Path], str], wait_s: float, set_up: 
             isolation_level=None,  # SQLAlchemy, not the driver, begins transactions
         )
         for statement in set_up:
-            connection.execute(statement)
+            _execute_once_free(connection, statement, wait_s)
         return connection
 
     return engine
+
+
+def _execute_once_free(connection: sqlite3.Connection, statement: str, wait_s: float) -> None:
+    """Execute a statement, waiting up to `wait_s` for other connections to release the file.
+
+    SQLite does not wait by itself where one that waited could block the other for ever: a change to a write-ahead log
+    fails at once while another connection makes the same change.
+    """
+    give_up = monotonic() + wait_s
+    while True:
+        try:
+            connection.execute(statement)
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > give_up:
+                raise
+            sleep(0.02)
 
 
 def _postgresql_engine(url: URL, options: str) -> Engine:

@@ -193,7 +193,7 @@ def total_s(column: InstrumentedAttribute[Any]) -> ColumnElement[float]:
     return case((func.max(column) <= LONGEST_S, func.sum(column)))
 
 
-def share(part: InstrumentedAttribute[int], total_count: InstrumentedAttribute[int]) -> ColumnElement[float]:
+def share(part: InstrumentedAttribute[Any], total_count: InstrumentedAttribute[Any]) -> ColumnElement[float]:
     """The sum of `part` divided by the sum of `total_count`; NULL if the divisor is 0."""
     return _sum(part) / func.nullif(_sum(total_count), 0.0)
 

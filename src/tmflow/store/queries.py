@@ -160,17 +160,18 @@ def variable_transactions(source: Source, only: RunFilter = RESULTS) -> pd.DataF
 
 
 def full_measures(source: Source, only: RunFilter = RESULTS) -> pd.DataFrame:
-    """Lost updates, torn reads and time under locks of each run with full measures, one row each.
+    """Lost updates, torn reads, inconsistency and time under locks of each run with full measures, one row each.
 
-    uid; lost_fraction of all element updates; torn_fraction of all reads of variables; lock_waited_fraction and
-    lock_held_fraction of the time of all workers together. NaN if not measured; the fractions of time are NaN for
-    emulated runs.
+    uid; lost_fraction of all element updates; torn_fraction of all reads of variables; inconsistent_fraction of the
+    elements of variables beside which the optimiser keeps arrays; lock_waited_fraction and lock_held_fraction of the
+    time of all workers together. NaN if not measured; the fractions of time are NaN for emulated runs.
     """
     time = Spec.threads * loop_seconds().element
     columns = [
         Run.uid,
         _of_run(share(LostUpdate.lost, LostUpdate.expected), LostUpdate).label("lost_fraction"),
         _of_run(share(VariableRead.torn, VariableRead.reads), VariableRead).label("torn_fraction"),
+        _of_run(share(LostUpdate.inconsistent, LostUpdate.elements), LostUpdate).label("inconsistent_fraction"),
         (_of_run(total_s(Counters.lock_waited_s), Counters) / time).label("lock_waited_fraction"),
         (_of_run(total_s(Counters.lock_held_s), Counters) / time).label("lock_held_fraction"),
     ]

@@ -31,9 +31,12 @@ def check_rounds(rounds: int) -> None:
         raise BadInput(f"rounds is {rounds}, but should be from 1 to 1000.")
 
 
-def train_rounds(spec: TrialSpec, rounds: int, folder: Path) -> Iterator[Run]:
-    """Train with `spec` in `rounds` fresh processes, one after another; write the run files to `folder`."""
-    for runs in rounds_of("train", [spec], {"factors": spec.identity()}, rounds, folder):
+def train_rounds(spec: TrialSpec, rounds: int, folder: Path, own_data: Path | None = None) -> Iterator[Run]:
+    """Train with `spec` in `rounds` fresh processes, one after another; write the run files to `folder`.
+
+    own_data: the file of dataset `own`.
+    """
+    for runs in rounds_of("train", [spec], {"factors": spec.identity()}, rounds, folder, own_data):
         yield from runs
 
 
@@ -59,10 +62,15 @@ def _run_file(folder: Path, number: int) -> Path:
 
 
 def rounds_of(
-    name: str, points: list[TrialSpec], definition: dict[str, Any], rounds: int, folder: Path
+    name: str,
+    points: list[TrialSpec],
+    definition: dict[str, Any],
+    rounds: int,
+    folder: Path,
+    own_data: Path | None = None,
 ) -> Iterator[list[Run]]:
     """Run all points in shuffled order in each round, a fresh process per environment; yield the runs of each round."""
-    for job in _jobs(name, points, definition, rounds, folder):
+    for job in _jobs(name, points, definition, rounds, folder, own_data):
         run_round(job)
         yield list(record.read(job.run_file))
 
@@ -83,7 +91,12 @@ def train_here(
 
 
 def _jobs(
-    name: str, points: list[TrialSpec], definition: dict[str, Any], rounds: int, folder: Path
+    name: str,
+    points: list[TrialSpec],
+    definition: dict[str, Any],
+    rounds: int,
+    folder: Path,
+    own_data: Path | None = None,
 ) -> Iterator[RoundJob]:
     check_rounds(rounds)
     definition = {**definition, "scale": "adhoc"}
@@ -97,4 +110,5 @@ def _jobs(
             points=points,
             trial_timeout_s=TIMEOUT_S,
             run_file=_run_file(folder, number),
+            own_data=own_data,
         )

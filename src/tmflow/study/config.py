@@ -24,6 +24,7 @@ Kind = Literal[
     "speedup",
     "speedup_vs_tf_lock",
     "step_time",
+    "time_over_lock",
     "accuracy",
     "commits",
     "failures",
@@ -35,6 +36,7 @@ Kind = Literal[
     "p95_staleness",
     "lost",
     "torn",
+    "inconsistent",
     "lock_waited",
     "lock_held",
     "phases",
@@ -42,7 +44,9 @@ Kind = Literal[
     "step_bytes",
 ]
 
-TIMES: frozenset[Kind] = frozenset({"speedup", "speedup_vs_tf_lock", "step_time", "time_to_accuracy", "phases"})
+TIMES: frozenset[Kind] = frozenset(
+    {"speedup", "speedup_vs_tf_lock", "step_time", "time_over_lock", "time_to_accuracy", "phases"}
+)
 
 # TensorFlow creates these thread pools once per process, for its first session, and a round is one process.
 PER_PROCESS = ("intra_op_threads", "inter_op_threads")

@@ -146,11 +146,11 @@ def guess(point: TrialSpec) -> Cost:
 
 def _updated_elements(point: TrialSpec) -> int:
     """The elements that an update of a step changes."""
-    if point.features is None:
-        return load_network(point.model).elements(point)
-    assert point.nonzeros is not None, "a spec of this model has it"
+    network = load_network(point.model)
+    if not MODELS[point.model].by_rows:
+        return network.elements(point)
     assert point.width is not None, "a spec of this model has it"
-    return min(point.batch * point.nonzeros, point.features) * point.width
+    return min(point.batch * network.pixels(point) * point.width, network.elements(point))
 
 
 def _cluster_factor(point: TrialSpec) -> float:

@@ -12,10 +12,10 @@ from tmflow.base.documents import sentence
 from tmflow.base.errors import BadInput, unknown
 from tmflow.native import registry
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.spec.factors import OWNERS, SYNTHETIC
+from tmflow.spec.factors import OWN_DATA, OWNERS, SYNTHETIC
 from tmflow.spec.models import MODELS
 from tmflow.spec.process_env import tm_library
-from tmflow.spec.strategies import STRATEGY_PARAMETERS, owners, parameters_of
+from tmflow.spec.strategies import STRATEGY_PARAMETERS, owners, parameters_of, says_whole_update
 from tmflow.spec.trial import TrialSpec
 
 # The dataset is a setting of the whole study, or follows from the model (synthetic images), and the seed of a trial
@@ -111,8 +111,10 @@ def _require_strategy(strategy: object, where: str, valid: list[str]) -> str:
 def _spec(factors: dict[str, Any], where: str) -> TrialSpec:
     strategy = str(factors["strategy"])
     applicable = {name: value for name, value in factors.items() if value is not None or not owners(name)}
-    if (model := MODELS.get(str(factors.get("model")))) and model.synthetic:
+    if (model := MODELS.get(str(factors.get("model")))) and model.synthetic and factors.get("dataset") != OWN_DATA:
         applicable["dataset"] = SYNTHETIC
+    if says_whole_update(strategy, applicable.get("chunk")):
+        del applicable["chunk"]  # a spec says so by having none
     _check_profile(applicable, where)
     try:
         spec = TrialSpec.model_validate({**parameters_of(strategy, applicable.get("spending")), **applicable})

@@ -21,7 +21,9 @@ from tmflow.base.errors import Unsupported
 from tmflow.datasets import Dataset, truncate
 from tmflow.datasets.dataset import Floats
 from tmflow.native import loader
+from tmflow.spec.factors import OWN_DATA
 from tmflow.spec.factors import Dataset as Name
+from tmflow.spec.trial import TrialSpec
 
 if TYPE_CHECKING:
     from tmflow.native._core import TrainingSet
@@ -53,7 +55,7 @@ class TrialData:
     """The images of a trial: training set permuted by the trial's seed, first `matrix` pixels only.
 
     Shapes: train_images [n, matrix], train_labels [n, 10], test_images [m, matrix] float32; test_digits [m] int64.
-    Synthetic data has other numbers of pixels and classes, or examples of features (`synthetic.FeatureData`).
+    Synthetic data has other numbers of pixels and classes, or examples of rows (`RowData`).
     """
 
     train_images: Any
@@ -75,6 +77,52 @@ class TrialData:
             test_images=truncate(dataset.test_images, matrix),
             test_digits=dataset.test_labels.argmax(axis=1),
         )
+
+
+@dataclass(frozen=True)
+class RowData(TrialData):
+    """Examples of rows: `train_images` and `test_images` are int32 [n, k], the numbers of their rows.
+
+    rows: those of the variable; has_values: they are [n, 2 k], with the values of the rows too (`with_values`).
+    """
+
+    rows: int
+    has_values: bool = False
+
+    @cached_property
+    def native_set(self) -> TrainingSet:
+        """The training examples and labels for the native driver."""
+        if not self.has_values:
+            return loader.core().TrainingSet(self.train_images, self.train_labels, self.rows)
+        numbers, values = without_values(self.train_images)
+        return loader.core().TrainingSet(np.ascontiguousarray(numbers), self.train_labels, self.rows, values)
+
+    @classmethod
+    def split(
+        cls, examples: NDArray[np.int32], labels: Floats, train: int, *, rows: int, has_values: bool = False
+    ) -> RowData:
+        """The first `train` examples [n, of an example], with one-hot labels [n, classes], and the others for tests."""
+        tests = labels[train:].argmax(axis=1)
+        return cls(examples[:train], labels[:train], examples[train:], tests, rows, has_values)
+
+
+def has_values(spec: TrialSpec) -> bool:
+    """Whether an example of the spec has a value for each of its rows, and is one of `with_values`."""
+    return spec.dataset == OWN_DATA and spec.nonzeros is not None
+
+
+def with_values(numbers: NDArray[np.int32], values: NDArray[np.float32]) -> NDArray[np.int32]:
+    """Examples [n, 2 k] of the numbers of rows [n, k] and their values [n, k], as the bits of these.
+
+    So an example is one tensor of one type, as it is for all other data.
+    """
+    return np.concatenate([numbers, values.view(np.int32)], axis=1)
+
+
+def without_values(examples: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The numbers and values [n, k] that `with_values` joined."""
+    each = examples.shape[1] // 2
+    return examples[:, :each], np.ascontiguousarray(examples[:, each:]).view(np.float32)
 
 
 class Images:

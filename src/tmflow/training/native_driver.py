@@ -14,6 +14,7 @@ from tmflow.base.errors import Diverged, Unsupported
 from tmflow.native import availability, loader
 from tmflow.native.registry import ResolvedStrategy
 from tmflow.spec import abort_codes
+from tmflow.spec.models import MODELS
 from tmflow.spec.strategies import CONTENTION
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.data import TrialData, batch_starts
@@ -91,9 +92,17 @@ def make_trial(spec: TrialSpec, strategy: ResolvedStrategy) -> NativeTrial:
         reading=spec.reading,
         pinning=spec.pinning,
         measures=spec.measures,
-        features=spec.features,
-        width=spec.width,
+        numbers=numbers_of(spec),
+        optimiser=spec.optimiser,
     )
+
+
+def numbers_of(spec: TrialSpec) -> dict[str, int]:
+    """The factors that give the variables of a model of rows their sizes."""
+    if not MODELS[spec.model].by_rows:
+        return {}
+    given = {name: getattr(spec, name) for name in ("features", "users", "items", "words", "negatives", "width")}
+    return {name: number for name, number in given.items() if number is not None}
 
 
 def accuracy(spec: TrialSpec, values: list[Array], data: TrialData) -> float:

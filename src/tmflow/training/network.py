@@ -80,10 +80,11 @@ class Network:
 
     forward: for a network that is no sequence of such layers, in place of `layers`: takes a spec, the images and all
     variables as read; returns the output. gradients: for a network without a loss: takes a spec and the variables as
-    read; returns the gradients of a step. is_optimised: TensorFlow may simplify the graph of a step.
+    read; returns the gradients of a step. loss: takes the labels and the scores [n, classes]; returns the loss of each
+    example [n], by default the cross-entropy of the softmax. is_optimised: TensorFlow may simplify the graph of a step.
 
-    pixels, classes: the numbers of an image, and of a label. takes_features: its examples are given by the numbers of
-    their features, int32 [n, pixels], in place of images.
+    pixels, classes: the numbers of an image, and of a label. An example of a model of rows (`tmflow.spec.models`) is
+    int32 [pixels], the numbers of its rows.
     """
 
     variables: Callable[[TrialSpec], list[Variable]]
@@ -91,10 +92,10 @@ class Network:
     scores: Callable[[TrialSpec, Array, Sequence[Array]], Array] | None = None
     forward: Callable[[TrialSpec, Any, Sequence[Any]], Any] | None = None
     gradients: Callable[[TrialSpec, Sequence[Any]], list[Any]] | None = None
+    loss: Callable[[Any, Any], Any] | None = None
     is_optimised: bool = True
     pixels: Callable[[TrialSpec], int] = lambda spec: spec.matrix
     classes: Callable[[TrialSpec], int] = lambda spec: CLASSES
-    takes_features: bool = False
 
     def logits(
         self,

@@ -21,16 +21,18 @@ from tmflow.base.errors import Diverged, Unsupported
 from tmflow.native import availability, ops, registry
 from tmflow.native.optimizer import apply_all, inputs_of_updates
 from tmflow.native.registry import ResolvedStrategy
+from tmflow.native.slots import Slots
 from tmflow.runtime import session_config
 from tmflow.spec.models import MODELS
 from tmflow.spec.trial import TrialSpec
-from tmflow.training.data import TrialData, batch_starts
+from tmflow.training.data import TrialData, batch_starts, has_values
 from tmflow.training.measurement import NOT_FINITE, Measurement, warm_up_spec
 from tmflow.training.models import load_network
 from tmflow.training.network import Layout
 from tmflow.training.tensorflow_module import import_tensorflow
 
 EVALUATION_CHUNK = 500  # the most images of a chunk
+EVALUATED_ELEMENTS = 10_000_000  # the most elements of rows that a chunk gathers
 EVALUATION_CHUNKS = 4  # the fewest chunks, each evaluated by one thread
 
 
@@ -53,8 +55,9 @@ class Variant:
             tf1.set_random_seed(seed)
             self._layout = Layout(self._model.variables(spec), joined=spec.layout == "joined")
             shapes = self._layout.variables
-            example = tf.int32 if self._model.takes_features else tf.float32
-            self._images = tf1.placeholder(example, [None, self._model.pixels(spec)])
+            example = tf.int32 if MODELS[spec.model].by_rows else tf.float32
+            of_example = self._model.pixels(spec) * (2 if has_values(spec) else 1)
+            self._images = tf1.placeholder(example, [None, of_example])
             self._labels = tf1.placeholder(tf.float32, [None, self._model.classes(spec)])
             self._worker = tf1.placeholder(tf.int32, [])
             self._initial = [tf1.placeholder(tf.float32, shape.shape) for shape in shapes]
@@ -64,7 +67,12 @@ class Variant:
                 for shape, initial in zip(shapes, self._initial, strict=True)
             ]
             self._initialise = [variable.initializer for variable in variables]
-            self._tracker = ops.Tracker(max_workers, [shape.name for shape in shapes], spec.measures)
+            has_slots = spec.optimiser != "sgd"
+            names = [shape.name for shape in shapes]
+            self._tracker = ops.Tracker(max_workers, names, spec.measures, has_slots=has_slots)
+            self._slots = Slots(spec.optimiser, variables, self._tracker) if has_slots else None
+            if self._slots is not None:
+                self._initialise += self._slots.initialise
             # The operations that notify a native strategy after an assignment, and before a read outside of it.
             self._restart, self._settle = (
                 [] if self._strategy.is_stock else self._native_ops(ops.settle, variables, restart=restart)
@@ -96,7 +104,7 @@ class Variant:
         spec = self._spec
         version = self._tracker.begin_step()
         with tf.control_dependencies([version]):  # emulated transactions do not detect readers: these notify them
-            is_noted = self._strategy.is_emulated and spec.reading == "plain" and not self._model.takes_features
+            is_noted = self._strategy.is_emulated and spec.reading == "plain" and not MODELS[spec.model].by_rows
             noted = self._native_ops(ops.note_read, variables) if is_noted else []
         with tf.control_dependencies([version, *noted]):
             read = self._layout.separate(self._reads(variables))
@@ -111,6 +119,7 @@ class Variant:
             strategy=self._strategy,
             tracker=self._tracker,
             worker=self._worker,
+            steps=None if self._slots is None else self._slots.begin(spec.learning_rate, version),
         )
         with tf.control_dependencies(updates):
             return self._tracker.end_step(self._worker, version)
@@ -121,7 +130,8 @@ class Variant:
 
         if self._model.gradients is not None:
             return self._model.gradients(self._spec, read)
-        loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=self._labels, logits=output))
+        losses = self._model.loss or _softmax_cross_entropy
+        loss = tf.reduce_mean(losses(self._labels, output))
         # Gated, as in TensorFlow's optimisers: a layer's weights are updated only after the gradient of the layer below
         # has been propagated through them. Fused updates wait for all gradients, and never compute those of weights.
         gate = not self._strategy.is_fused
@@ -220,6 +230,9 @@ class Variant:
 
         images = min(images, len(data.test_images))
         size = min(EVALUATION_CHUNK, -(-images // EVALUATION_CHUNKS))
+        if MODELS[self._spec.model].by_rows:  # it gathers the rows of all examples of a chunk
+            of_example = self._model.pixels(self._spec) * self._model.classes(self._spec)
+            size = max(1, min(size, EVALUATED_ELEMENTS // of_example))
 
         def correct(first: int) -> int:
             chunk = slice(first, min(first + size, images))
@@ -236,6 +249,12 @@ def _read(variable: Any) -> Any:
     import tensorflow as tf
 
     return variable.read_value() if hasattr(variable, "handle") else tf.identity(variable._ref())
+
+
+def _softmax_cross_entropy(labels: Any, scores: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=scores)
 
 
 def all_finite(tensors: Sequence[Any]) -> Any:

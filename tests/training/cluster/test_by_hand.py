@@ -75,7 +75,7 @@ def test_tasks_call_each_other_by_the_transport_that_is_asked_for(begin: Begin, 
     assert run.spec.transport == transport
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_worker_that_comes_5_s_late_is_waited_for(begin: Begin) -> None:
     server, chief = begin("ps", 0), begin("worker", 0, "--mode", "sync")
     wait_for(chief, "waiting for worker 1.")
@@ -98,7 +98,7 @@ def test_a_worker_that_never_comes_is_named_and_all_end(begin: Begin) -> None:
         assert told[-1] == "tmflow: worker 1 did not come within 10 s"
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_server_that_never_comes_is_named(begin: Begin) -> None:
     for process in [begin("worker", index, "--wait", "5") for index in (0, 1)]:
         code, output, told = ended(process)
@@ -108,7 +108,7 @@ def test_a_server_that_never_comes_is_named(begin: Begin) -> None:
 CHIEF_ENDED = "tmflow: worker 0 has ended before the training was done."
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_chief_that_is_killed_ends_all(begin: Begin) -> None:
     server, chief = begin("ps", 0), begin("worker", 0, "--iterations", "200000")
     other = begin("worker", 1, "--iterations", "200000")
@@ -121,7 +121,7 @@ def test_a_chief_that_is_killed_ends_all(begin: Begin) -> None:
         assert (code, told[-1]) == (1, CHIEF_ENDED), told
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_chief_that_is_killed_before_all_have_come_is_named(begin: Begin) -> None:
     server, chief = begin("ps", 0), begin("worker", 0)
     wait_for(server, "worker 0 is up")
@@ -131,7 +131,7 @@ def test_a_chief_that_is_killed_before_all_have_come_is_named(begin: Begin) -> N
     assert (code, told[-1]) == (1, CHIEF_ENDED), told
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_server_that_is_interrupted_ends_all(begin: Begin) -> None:
     server, chief = begin("ps", 0), begin("worker", 0, "--iterations", "200000")
     other = begin("worker", 1, "--iterations", "200000")

@@ -99,7 +99,7 @@ def progress_of(file: Path) -> Progress:
 
 @pytest.mark.parametrize(
     ("job", "index", "name", "workers"),
-    [("ps", 0, "server 0", 2), ("worker", 0, "worker 0", 3)],
+    [("ps", 0, "server 0", 2), pytest.param("worker", 0, "worker 0", 3, marks=pytest.mark.deep)],
 )
 def test_every_step_is_counted_once_after_a_server_or_the_chief_is_killed(
     tmflow: Tmflow, tmp_path: Path, job: str, index: int, name: str, workers: int

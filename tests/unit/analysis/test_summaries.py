@@ -143,6 +143,41 @@ def test_accuracy_bounds_are_those_of_a_share() -> None:
     assert row["high"] == 1
 
 
+def in_sections_of(strategies: tuple[str, ...], factor: str, *sizes: int) -> pd.DataFrame:
+    """A critical section of n elements takes 1/n of the time of one with a single element."""
+    parts = [grid(strategies, (1, 2), **{factor: size}) for size in sizes]
+    return pd.concat([part.assign(loop_s=part["loop_s"] / size) for part, size in zip(parts, sizes, strict=True)])
+
+
+def test_a_time_is_over_that_of_a_lock_with_sections_of_the_same_size() -> None:
+    locks, stripes = in_sections_of(("lock", "nolock"), "chunk", 16, 64), in_sections_of(("striped",), "block", 64, 256)
+    summary = summaries.time_over_lock(pd.concat([locks, stripes, grid(("lock",))], ignore_index=True))
+    assert set(summary["variant"]) == {"lock", "nolock", "striped"}  # the grain takes the place of chunk and block
+    for name, ratio in {"lock": 1, "nolock": 1.1, "striped": 1}.items():
+        row = point(summary, strategy=name, threads=2, grain=64)
+        assert row[["estimate", "low", "high"]].tolist() == pytest.approx([ratio] * 3)  # paired by round
+        assert row["rounds"] == 6
+    assert set(summary.loc[summary["strategy"] != "striped", "results"]) == {"6 of 6"}
+    alone = point(summary, strategy="striped", threads=2, grain=256)
+    assert alone["reason"] == "6 of 6 rounds with a result lack lock"
+    assert math.isnan(alone["estimate"])
+    assert len(summary) == 2 * (2 + 2 + 2)  # none of the lock around the whole variable
+
+
+def test_a_section_whose_runs_failed_has_a_row_that_says_so_and_no_other_has() -> None:
+    runs = in_sections_of(("lock", "nolock"), "chunk", 16, 64).reset_index(drop=True)
+    ended(runs, (runs["strategy"] == "nolock") & (runs["chunk"] == 64), "failed", "boom")
+    summary = summaries.time_over_lock(runs)
+    assert point(summary, strategy="nolock", threads=2, grain=64)["reason"] == "failed: boom"
+    assert summary.loc[(summary["strategy"] == "lock") | (summary["grain"] == 16), "reason"].isna().all()
+
+
+def test_locks_that_are_all_held_during_the_update_are_one_critical_section() -> None:
+    locks, together = in_sections_of(("lock",), "chunk", 64), in_sections_of(("block_stm",), "block", 64)
+    summary = summaries.time_over_lock(pd.concat([locks, together], ignore_index=True))
+    assert set(summary["strategy"]) == {"lock"}
+
+
 EVERY = {
     "speedup": summaries.speedup,
     "speedup_vs_tf_lock": lambda runs: summaries.speedup(runs, "tf_lock"),

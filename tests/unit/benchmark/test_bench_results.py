@@ -113,6 +113,8 @@ def test_aborts_that_nobody_told_of_are_not_known() -> None:
         ("htm", "tensor", {"chunk": 0}, "tensor"),
         ("htm", "tensor", {"chunk": 4}, "block"),
         ("stm", "tensor", {"chunk": 10}, "tensor"),
+        ("lock", "tensor", {"chunk": 4}, "block"),
+        ("spin", "tensor", {}, "tensor"),
         ("striped", "block", {"block": 4}, "block"),
         ("striped", "block", {"block": 2048}, "tensor"),
         ("combining", "block", {"block": 0}, "tensor"),

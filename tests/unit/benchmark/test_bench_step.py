@@ -111,6 +111,11 @@ def test_targets(native: float, says: str) -> None:
             "softmax, fused native": (0.4, 0.41),
             "softmax, fused native, 2 workers": (0.8, 0.83),
             "MLP, native": (100.0, 200.0),
+            "MLP, fused native": (50.0, 52.0),
+            "MLP, fused striped, 2 workers": (40.0, 41.0),
+            "MLP, fused combining, 2 workers": (25.0, 26.0),
+            "MLP of one image, native": (20.0, 21.0),
+            "MLP of one image, fused native": (8.0, 8.1),
             "deep, stock": (3000.0, 4000.0),
             "deep, fused lock": (1600.0, 2000.0),
             "deep, fused striped": (1200.0, 1600.0),
@@ -122,11 +127,15 @@ def test_targets(native: float, says: str) -> None:
     assert checked["MLP, native"].verdict == "undecided"
     assert checked["softmax, fused native"].verdict == "met"
     assert checked["softmax, fused native, 2 workers"].verdict == "missed"
+    assert checked["MLP of one image, fused native"].verdict == "met"
+    assert checked["MLP, fused combining, 2 workers"].verdict == "met"
     assert list(checked) == [
         "softmax, native",
         "softmax, fused native",
         "MLP, native",
         "softmax, fused native, 2 workers",
+        "MLP of one image, fused native",
+        "MLP, fused combining, 2 workers",
         "deep, fused striped",
         "deep, lock",
     ]

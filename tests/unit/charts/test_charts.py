@@ -405,6 +405,14 @@ def test_variants_are_drawn_and_captioned() -> None:
     assert "Not shown: htm (budget 0) x8: failed: boom." in lines
 
 
+def test_an_update_in_chunks_is_captioned_with_the_consistency_of_a_block() -> None:
+    ((_, panel),) = panels(summaries.step_time(pd.concat([grid(("lock", "striped")), grid(("lock",), chunk=64)])))
+    assert (
+        "Consistency of updates (compare speeds only at equal consistency): block: lock (chunk 64), striped; "
+        "tensor: lock."
+    ) in captions.caption(panel, "r1").lines
+
+
 def test_speed_is_captioned_with_consistency_where_they_differ() -> None:
     own = {"kernel": "plain", "optimisation": "O3"}
     adaptive = [grid(("adaptive",), promise=promise, **own) for promise in ("block", "tensor")]

@@ -88,11 +88,12 @@ def test_figures_of_one_panel_never_mix_configurations() -> None:
 
 
 def everything() -> Loaded:
-    """Two rounds of four strategies, with everything that can be recorded of them."""
+    """Two rounds of several strategies, with everything that can be recorded of them."""
     own = {"threads": (1, 2), "rounds": 2, "curve_points": 2}
     hardware = {"provider": "rtm", "budget": 5, "spending": "study_tsx", "chunk": 0}
     full = grid(("lock",), (2,), rounds=2, measures="full")
     usual = [grid(("tf_lock", "stm"), **own), grid(("htm",), **own, **hardware)]
+    usual.append(grid(("lock",), **own, chunk=64).assign(uid=lambda of: "chunk-" + of["uid"]))
     cluster = grid(("lock",), (1, 2), rounds=2, driver="cluster").assign(uid=lambda of: "cluster-" + of["uid"])
     runs = pd.concat([*usual, full, cluster], ignore_index=True)
     uids = runs.loc[runs["curve_points"] > 0, "uid"]
@@ -117,7 +118,7 @@ def everything() -> Loaded:
 
 PHASES = ["uid", "phase", "phase_us", "transfers", "bytes"]
 CURVE = ((100, 0.2), (200, 0.98))
-FULL_SHARES = ("lost_fraction", "torn_fraction", "lock_waited_fraction", "lock_held_fraction")
+FULL_SHARES = tuple(f"{what}_fraction" for what in ("lost", "torn", "inconsistent", "lock_waited", "lock_held"))
 
 
 @pytest.mark.slow
@@ -204,6 +205,10 @@ def test_every_drawing_has_titles() -> None:
     assert measures <= {*measure_charts.TITLES, *captions.STACKED}
     assert set(figures.DRAWINGS) <= set(captions.TITLES)
     assert figures.slug("speedup", "batch 1, step call callable") == "speedup-batch-1-step-call-callable"
+    long, other = (figures.slug("step_time", "model x, " * 40 + end) for end in ("batch 1", "batch 2"))
+    assert long.startswith("step_time-model-x-model-x")
+    assert len(long) == len(other) == 200
+    assert long != other
 
 
 def test_published_numbers_are_marked_within_the_axes_and_named_in_the_caption() -> None:

@@ -55,6 +55,15 @@ LAYOUTS: dict[str, tuple[pd.DataFrame, Layout]] = {
         summaries.accuracy(runs(*(grid(threads=(2,), rounds=2, platform=p, platform_name=f"The {p}") for p in "ab"))),
         Layout("variant", "platform"),
     ),
+    "time-over-lock-by-grain": (
+        summaries.time_over_lock(
+            runs(
+                *(grid(("lock", "nolock"), (2,), 2, chunk=chunk) for chunk in (16, 256)),
+                *(grid(("striped",), (2,), 2, block=block) for block in (16, 256)),
+            )
+        ),
+        Layout("grain", "variant"),
+    ),
     "raw-causes-over-chunk": (aborts(), Layout("chunk", "none")),
 }
 

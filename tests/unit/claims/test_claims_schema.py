@@ -180,6 +180,16 @@ def test_a_claim_says_how_many_workers_were_measured_if_its_source_does() -> Non
         "transport-same-accuracy",
         "transport-faster-small-tensors",
         "transport-faster-large-tensors",
+        "rows-lock-of-row-faster",
+        "rows-transaction-of-row-never-faster",
+        "rows-transaction-of-step-fastest",
+        "rows-of-a-step-fit",
+        "rows-of-a-step-fit-of-attempts",
+        "rows-without-lock-same-accuracy",
+        "rows-apart-same-accuracy",
+        "section-transaction-hardly-faster",
+        "state-without-lock-same-accuracy",
+        "state-locks-of-blocks-faster",
     }
 
 

@@ -14,7 +14,7 @@ from tmflow.base.errors import BadInput
 from tmflow.cli.train import _as_json, _as_line
 from tmflow.runfile.record import NO_TIME, TIMES
 from tmflow.spec.factors import DRIVER_FACTORS
-from tmflow.spec.strategies import PARAMETERS, owners
+from tmflow.spec.strategies import PARAMETERS, WITHOUT_OPTIMISER_STATE, owners
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.grid import make_spec
 
@@ -81,13 +81,36 @@ def test_help_names_each_parameter_and_the_strategies_that_have_it() -> None:
             "tmflow train: variables ref belongs to driver session, not to native.",
         ),
         (("--pinning", "cores"), "tmflow train: pinning cores belongs to driver native; driver session allows none: "),
+        (
+            ("--optimiser", "nadam"),
+            "tmflow train: optimiser is 'nadam', but should be 'sgd', 'momentum', 'adagrad' or 'adam'.",
+        ),
+        (
+            ("--optimiser", "adam", "--passes", "forward"),
+            "tmflow train: optimiser adam does not go with passes forward, which makes no update.",
+        ),
+        *(
+            (
+                ("--driver", "native", "--optimiser", "momentum", "--strategy", strategy),
+                f"tmflow train: optimiser momentum does not go with strategy {strategy}, which allows sgd: ",
+            )
+            for strategy in WITHOUT_OPTIMISER_STATE
+        ),
+        (
+            ("--driver", "native", "--optimiser", "momentum", "--strategy", "lock", "--kernel", "fused"),
+            "tmflow train: kernel fused belongs to optimiser sgd; optimiser momentum allows plain: ",
+        ),
+        (
+            ("--driver", "native", "--optimiser", "adam", "--model", "sparse_logistic"),
+            "tmflow train: optimiser adam does not fit sparse_logistic, which updates rows: ",
+        ),
         (("--reading", "torn"), "tmflow train: reading is 'torn', but should be 'plain' or 'consistent'."),
         (("--layout", "one"), "tmflow train: layout is 'one', but should be 'separate' or 'joined'."),
         (("--measures", "all"), "tmflow train: measures is 'all', but should be 'usual' or 'full'."),
         (
             ("--driver", "native", "--model", "mnist_deep"),
-            "tmflow train: driver native does not train mnist_deep; it trains mnist_mlp, mnist_softmax, "
-            "sparse_logistic.",
+            "tmflow train: driver native does not train mnist_deep; it trains matrix_factorisation, mnist_mlp, "
+            "mnist_softmax, skipgram, sparse_logistic.",
         ),
         (("--model", "mnist_deep", "--dropout-keep", "0"), "tmflow train: dropout_keep is 0.0, but should be greater"),
     ],
@@ -146,7 +169,7 @@ def test_the_learning_rate_has_its_name_and_a_short_one(monkeypatch: pytest.Monk
 
 
 def test_the_native_driver_takes_its_options_and_none_of_the_session_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"pinning": "cores", "reading": "consistent", "layout": "joined", "measures": "full"}
+    given = {"pinning": "cores", "reading": "consistent", "layout": "joined", "measures": "full", "optimiser": "adam"}
     options = [word for name, value in given.items() for word in (f"--{name}", value)]
     spec = asked_for(monkeypatch, "--driver", "native", *options)
     assert {name: getattr(spec, name) for name in given} == given

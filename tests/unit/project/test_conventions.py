@@ -65,6 +65,16 @@ def test_the_shares_of_the_tests_are_all_tests_each_once() -> None:
     assert sorted(chain(*shares)) == tests
 
 
+def test_the_tests_of_a_foreign_machine_are_in_one_share() -> None:
+    machines = ("here", "ppc64le", "aarch64")
+    tests = [f"test_text[{machine}-{number}]" for number in range(9) for machine in machines]
+    shares = [of_share(tests, read_share(f"{share}/4")) for share in (1, 2, 3, 4)]
+    assert sorted(chain(*shares)) == sorted(tests) == sorted(of_share(tests, read_share("1/1")))
+    for machine in machines[1:]:
+        assert sum(any(machine in test for test in share) for share in shares) == 1
+    assert all(any("here" in test for test in share) for share in shares)
+
+
 @pytest.mark.parametrize("share", ["0/3", "4/3", "1/0", "third"])
 def test_what_is_no_share_is_refused(share: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is no share: give one from 1/3 to 3/3"):

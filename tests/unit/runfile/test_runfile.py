@@ -62,8 +62,8 @@ OLD_HASH = "5825478da5d62b4da085956bab081c09ec1ed70071c78760ca6f12748ebcb65d"
 OF_FULL = ("retries", "failed_publications", "taken_blocks", "reads", "lost")
 LISTS_LATER = ("fused", *OF_FULL, "processes", "phases")
 LATER = ("profile", "subscription", "tunables", "design", "manager", "instrumentation", "method", "library", "kernel",
-         "optimisation", "hidden", "activation", "image_size", "passes", "nodes", "features", "nonzeros", "width",
-         "skew", "block", "promise",
+         "optimisation", "hidden", "activation", "image_size", "passes", "nodes", "features", "nonzeros", "users",
+         "items", "words", "negatives", "width", "skew", "block", "promise",
          *DRIVER_FACTORS["cluster"])  # fmt: skip
 
 
@@ -226,6 +226,14 @@ def test_what_is_emulated_shows_no_time_under_locks() -> None:
     [
         ({"reads": [{"worker": 0, "variable": "W", "reads": 1, "torn": 2}]}, "torn 2 is more than reads 1"),
         ({"lost": [{"variable": "W", "expected": 1, "lost": 2}]}, "lost 2 is more than expected 1"),
+        (
+            {"lost": [{"variable": "W", "expected": 1, "lost": 0, "elements": 1, "inconsistent": 2}]},
+            "inconsistent 2 is more than elements 1",
+        ),
+        (
+            {"lost": [{"variable": "W", "expected": 1, "lost": 0, "inconsistent": 2}]},
+            "inconsistent and elements belong together",
+        ),
         ({"retries": [{"worker": 0, "variable": "W", "retries": 64, "sections": 1}]}, "retries"),
         ({"taken_blocks": [{"worker": 0, "variable": "W", "taken_blocks": 64, "updates": 1}]}, "taken_blocks"),
     ],

@@ -126,7 +126,7 @@ SPLIT = {**MLP, "driver": "cluster", "mode": "model_parallel"}
         ({**SOFTMAX, "pinning": "cores"}, "pinning cores belongs to driver native; driver session allows none"),
         (
             {**NATIVE, "model": "mnist_deep", "dropout_keep": 0.5},
-            "driver native does not train mnist_deep; it trains mnist_mlp, mnist_softmax",
+            "driver native does not train mnist_deep; it trains matrix_factorisation",
         ),
         ({**CLUSTER, "threads": 0}, "threads"),
         ({**CLUSTER, "servers": 0}, "servers"),
@@ -219,9 +219,20 @@ def test_parameters_belong_to_their_strategy() -> None:
     assert spec.parameters() == parameters
     assert TrialSpec.model_validate(SOFTMAX).parameters() == {}
     assert len({TrialSpec.model_validate({**htm, "budget": budget}).sha256 for budget in (None, 0, 5)}) == 3
+    other = {**SOFTMAX, "strategy": "lock_pthread"}
     for name, value in parameters.items():
-        with pytest.raises(ValidationError, match=f"{name} belongs to {', '.join(owners(name))}, not to lock"):
-            TrialSpec.model_validate({**SOFTMAX, name: value})
+        with pytest.raises(ValidationError, match=f"{name} belongs to {', '.join(owners(name))}, not to lock_pthread"):
+            TrialSpec.model_validate({**other, name: value})
+
+
+@pytest.mark.parametrize("strategy", ["lock", "spin", "nolock"])
+def test_a_strategy_whose_whole_update_is_its_section_has_one_way_to_say_so(strategy: str) -> None:
+    """Two specs of the same trial would be two points."""
+    of = {**SOFTMAX, "strategy": strategy}
+    assert TrialSpec.model_validate({**of, "chunk": 64}).parameters() == {"chunk": 64}
+    assert TrialSpec.model_validate(of).parameters() == {}
+    with pytest.raises(ValidationError, match=f"chunk 0 does not fit {strategy}: leave chunk out"):
+        TrialSpec.model_validate({**of, "chunk": 0})
 
 
 @pytest.mark.parametrize(

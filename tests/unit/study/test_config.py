@@ -181,7 +181,8 @@ def with_htm(**parameters: Any) -> dict[str, Any]:
 def test_a_parameter_multiplies_only_the_strategies_that_have_it() -> None:
     points = check_study(with_htm(budget=[0, 5], chunk=[0, 64])).points("one", "full", "mnist")
     assert [(p.strategy, p.budget, p.chunk, p.spending) for p in points] == [
-        ("lock", None, None, None),
+        ("lock", None, None, None),  # 0 is the whole update, so it is the lock without a chunk
+        ("lock", None, 64, None),
         ("htm", 0, 0, "study_tsx"),
         ("htm", 0, 64, "study_tsx"),
         ("htm", 5, 0, "study_tsx"),

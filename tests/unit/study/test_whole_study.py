@@ -28,6 +28,7 @@ BEYOND = [
     "crossover",
     "native-softmax",
     "transaction-size",
+    "break-even",
     "true-contention",
     "consistency-for-free",
     "time-to-accuracy",
@@ -42,7 +43,8 @@ DISTRIBUTED = [
     "dist-placement",
 ]
 RUNTIMES = ["transport-mnist", "transport-strategy", "exec-mnist", "exec-convnets", "exec-overhead"]
-SPARSE = ["sparse-contention", "sparse-accuracy"]
+SPARSE = ["sparse-contention", "sparse-accuracy", "sparse-step-atomicity"]
+OPTIMISERS = ["optimiser-state"]
 # Figure, model, batch and matrix, as in DESIGN's table of the study.
 TABLE = {
     **dict.fromkeys(FIGURES[:3], ("mnist_softmax", 100, 784, 1000)),
@@ -57,6 +59,7 @@ TABLE = {
 LOCKS = ["htm", "tf_lock", "tf_nolock"]
 MINUTES = {"full": 90, "quick": 4}
 MINUTES_OF_DISTRIBUTED = MINUTES_OF_RUNTIMES = MINUTES_OF_SPARSE = 40
+MINUTES_OF_OPTIMISERS = 10
 EPOCH = 600  # steps at batch 100
 
 
@@ -74,7 +77,7 @@ def shown(study: Study, experiment: str) -> list[TrialSpec]:
 
 
 def test_it_is_the_whole_study_in_its_order(study: Study) -> None:
-    assert list(study.experiments) == [*FIGURES, *AUTOPSIES, *BEYOND, *DISTRIBUTED, *RUNTIMES, *SPARSE]
+    assert list(study.experiments) == [*FIGURES, *AUTOPSIES, *BEYOND, *DISTRIBUTED, *RUNTIMES, *SPARSE, *OPTIMISERS]
     assert (study.rounds, study.threads) == (6, "auto")
     assert all(experiment.question.endswith("?") for experiment in study.experiments.values())
 
@@ -131,6 +134,16 @@ def test_the_autopsies_are_whole_products(study: Study) -> None:
     mutexes = Counter((p.strategy, p.subscription) for p in readers if p.threads == 1)
     assert set(mutexes.values()) == {2}
     assert {("lock", None), ("lock_pthread", None), ("htm", "variable"), ("htm", "ours")} <= set(mutexes)
+
+
+def test_every_strategy_has_critical_sections_of_the_same_sizes(study: Study) -> None:
+    sizes: dict[tuple[str, str], set[int]] = {}
+    for point in study.points("break-even", "full", "mnist"):
+        sizes.setdefault((point.model, point.strategy), set()).add(point.chunk or point.block or 0)
+    assert {strategy for _, strategy in sizes} == {"nolock", "lock", "spin", "htm", "striped", "combining"}
+    for (model, _), of_strategy in sizes.items():
+        assert of_strategy == sizes[model, "lock"]
+        assert 0 not in of_strategy
 
 
 # Definitions that have been measured: runs of them exist, and would not count for another definition.
@@ -222,6 +235,15 @@ def test_rows_have_a_lock_and_a_transaction_each_at_every_width(study: Study) ->
     assert {(p.nonzeros, p.skew) for p in points if p.width == 64} == set(itertools.product((1, 16, 64), (0, 1)))
 
 
+def test_steps_and_rows_of_pairs_can_be_atomic(study: Study) -> None:
+    points = study.points("sparse-step-atomicity", "full", "mnist")
+    assert {p.model for p in points} == {"matrix_factorisation", "skipgram"}
+    assert {(p.driver, p.width) for p in points} == {("native", 16)}
+    assert {p.block for p in points if p.block} == {16}
+    assert {p.chunk for p in points if p.strategy == "htm"} == {0, 16}
+    assert {p.strategy for p in points} == {"nolock", "striped", "lock", "spin", "block_stm", "htm"}
+
+
 def test_each_transport_has_the_same_points(study: Study) -> None:
     for name, points_of_each in (("transport-mnist", 9), ("transport-strategy", 10)):
         points = study.points(name, "full", "mnist")
@@ -274,11 +296,12 @@ def test_it_fits_into_its_time_on_two_cores(study: Study, tmp_path: Path, scale:
     if scale == "quick":
         assert sum(map(plan.estimated_s, plan.experiments)) < 60 * MINUTES[scale]
         return
-    others = [name for name in plan.experiments if name not in {*DISTRIBUTED, *RUNTIMES, *SPARSE}]
+    others = [name for name in plan.experiments if name not in {*DISTRIBUTED, *RUNTIMES, *SPARSE, *OPTIMISERS}]
     assert sum(map(plan.estimated_s, others)) < 60 * MINUTES[scale]
     assert sum(map(plan.estimated_s, DISTRIBUTED)) < 60 * MINUTES_OF_DISTRIBUTED
     assert sum(map(plan.estimated_s, RUNTIMES)) < 60 * MINUTES_OF_RUNTIMES
     assert sum(map(plan.estimated_s, SPARSE)) < 60 * MINUTES_OF_SPARSE
+    assert sum(map(plan.estimated_s, OPTIMISERS)) < 60 * MINUTES_OF_OPTIMISERS
 
 
 def test_the_distributed_study_has_the_models_and_rates_of_its_report(study: Study) -> None:

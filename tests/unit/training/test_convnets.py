@@ -15,10 +15,10 @@ from tmflow.spec.factors import SYNTHETIC
 from tmflow.spec.models import MODELS
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.grid import make_spec
-from tmflow.training import synthetic
 from tmflow.training.convnets import CHANNELS, CLASSES
 from tmflow.training.models import load_network
 from tmflow.training.network import Variable, scaled_normal
+from tmflow.training.synthetic import images
 
 CONVNETS = [name for name, model in MODELS.items() if "image_size" in model.factors]
 
@@ -120,7 +120,7 @@ def test_the_smallest_image_is_the_smallest(model: str) -> None:
         (("alexnet", "--matrix", "100"), "matrix 100 belongs to MNIST and digits; alexnet allows 784."),
         (
             ("alexnet", "--driver", "native"),
-            "driver native does not train alexnet; it trains mnist_mlp, mnist_softmax, sparse_logistic.",
+            "driver native does not train alexnet; it trains matrix_factorisation, mnist_mlp, mnist_so",
         ),
         (("ops_chain", "--driver", "cluster"), "driver cluster does not train ops_chain; it trains mnist_deep,"),
         (("ops_loop", "--nodes", "15"), "nodes is 15, but should be a multiple of 10."),
@@ -152,16 +152,16 @@ def test_the_dataset_follows_from_the_model() -> None:
 
 
 def test_synthetic_images_are_a_function_of_the_seed() -> None:
-    synthetic.images.cache_clear()
-    data = synthetic.images(5, 300, 1000)
-    assert data.train_images.shape == (synthetic.TRAIN_IMAGES, 300)
-    assert data.train_labels.shape == (synthetic.TRAIN_IMAGES, 1000)
+    images.draw.cache_clear()
+    data = images.draw(5, 300, 1000)
+    assert data.train_images.shape == (images.TRAIN, 300)
+    assert data.train_labels.shape == (images.TRAIN, 1000)
     assert (data.train_labels.sum(axis=1) == 1).all()
-    assert data.test_images.shape == (synthetic.TEST_IMAGES, 300)
-    assert data.train_images.std() == pytest.approx(synthetic.DEVIATION, rel=0.02)
-    synthetic.images.cache_clear()
-    np.testing.assert_array_equal(synthetic.images(5, 300, 1000).train_images, data.train_images)
-    assert (synthetic.images(6, 300, 1000).train_images != data.train_images).all()
+    assert data.test_images.shape == (images.TEST, 300)
+    assert data.train_images.std() == pytest.approx(images.DEVIATION, rel=0.02)
+    images.draw.cache_clear()
+    np.testing.assert_array_equal(images.draw(5, 300, 1000).train_images, data.train_images)
+    assert (images.draw(6, 300, 1000).train_images != data.train_images).all()
 
 
 def test_a_layer_keeps_the_scale_of_its_input() -> None:

@@ -6,26 +6,27 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests.training.conftest import make_spec
 from tmflow import cli
 from tmflow.base.errors import BadInput
-from tmflow.training import synthetic
+from tmflow.training.synthetic import features
 
-N = synthetic.TRAIN_EXAMPLES + synthetic.TEST_EXAMPLES
+N = features.TRAIN + features.TEST
 
 
-@pytest.mark.parametrize(("features", "nonzeros", "skew"), [(8, 1, 0.0), (64, 8, 1.5), (1000, 16, 1.0)])
-def test_an_example_has_each_of_its_features_once(features: int, nonzeros: int, skew: float) -> None:
-    drawn = synthetic.draw_examples(3, features, nonzeros, 2, skew)
+@pytest.mark.parametrize(("number", "nonzeros", "skew"), [(8, 1, 0.0), (64, 8, 1.5), (1000, 16, 1.0)])
+def test_an_example_has_each_of_its_features_once(number: int, nonzeros: int, skew: float) -> None:
+    drawn = features.draw(3, number, nonzeros, 2, skew)
     assert drawn.features.shape == (N, nonzeros)
     assert drawn.features.dtype == np.int32
-    assert (drawn.features.min(), drawn.features.max()) == (0, features - 1)
+    assert (drawn.features.min(), drawn.features.max()) == (0, number - 1)
     assert all(len(set(row)) == nonzeros for row in drawn.features.tolist())
 
 
 def test_frequencies_follow_zipfs_law() -> None:
     """With one feature for each example none is drawn again, so the frequencies are those of the law."""
     for skew in (0.0, 0.5, 1.0, 1.5):
-        drawn = synthetic.draw_examples(4, 50, 1, 2, skew)
+        drawn = features.draw(4, 50, 1, 2, skew)
         found = np.sort(np.bincount(drawn.features.ravel(), minlength=50))[::-1] / N
         law = np.arange(1, 51) ** -skew
         law /= law.sum()
@@ -33,14 +34,14 @@ def test_frequencies_follow_zipfs_law() -> None:
 
 
 def test_frequent_features_are_not_neighbours() -> None:
-    drawn = synthetic.draw_examples(4, 1000, 8, 2, 1.0)
+    drawn = features.draw(4, 1000, 8, 2, 1.0)
     frequent = np.argsort(np.bincount(drawn.features.ravel(), minlength=1000))[-10:]
     assert np.ptp(frequent) > 200
 
 
 def test_labels_are_drawn_from_the_softmax_of_the_scores() -> None:
-    drawn = synthetic.draw_examples(5, 500, 16, 4, 0.0)
-    assert drawn.scores.std() == pytest.approx(synthetic.SCALE, rel=0.1)
+    drawn = features.draw(5, 500, 16, 4, 0.0)
+    assert drawn.scores.std() == pytest.approx(features.SCALE, rel=0.1)
     odds = np.exp(drawn.scores - drawn.scores.max(axis=1, keepdims=True))
     probability = odds / odds.sum(axis=1, keepdims=True)
     for likely in (0.2, 0.5, 0.8):
@@ -50,14 +51,15 @@ def test_labels_are_drawn_from_the_softmax_of_the_scores() -> None:
 
 
 def test_they_are_a_function_of_the_seed() -> None:
-    one = synthetic.draw_examples(5, 500, 16, 4, 1.0)
-    for again, other in zip(one, synthetic.draw_examples(5, 500, 16, 4, 1.0), strict=True):
+    one = features.draw(5, 500, 16, 4, 1.0)
+    for again, other in zip(one, features.draw(5, 500, 16, 4, 1.0), strict=True):
         np.testing.assert_array_equal(again, other)
-    assert (synthetic.draw_examples(6, 500, 16, 4, 1.0).features != one.features).any()
-    data = synthetic.examples(5, 500, 16, 4, 1.0)
+    assert (features.draw(6, 500, 16, 4, 1.0).features != one.features).any()
+    spec = make_spec("sparse_logistic", features=500, nonzeros=16, width=4, skew=1.0)
+    data = features.of_spec(spec, 5)
     np.testing.assert_array_equal(np.concatenate([data.train_images, data.test_images]), one.features)
-    np.testing.assert_array_equal(data.train_labels.argmax(axis=1), one.labels[: synthetic.TRAIN_EXAMPLES])
-    assert data.train_labels.shape == (synthetic.TRAIN_EXAMPLES, 4)
+    np.testing.assert_array_equal(data.train_labels.argmax(axis=1), one.labels[: features.TRAIN])
+    assert data.train_labels.shape == (features.TRAIN, 4)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 // A strategy object behind one type, for callers that know its name only at run time.
 #pragma once
 
+#include <cstddef>
+#include <span>
+
 #include "tmflow/core/foreign_region.hpp"
 #include "tmflow/core/region.hpp"
 #include "tmflow/core/strategy.hpp"
@@ -22,6 +25,9 @@ class AnyStrategy {
   virtual void restart(R& region) = 0;
   // A thread reads the whole variable outside the strategy; most strategies ignore this.
   virtual void note_read(R& region) = 0;
+  // The same for the rows of these inputs; the variable has rows of `width` elements.
+  virtual void note_rows(R& region, std::span<const NonZero<typename R::Value>> inputs,
+                         std::size_t width) = 0;
 };
 
 }  // namespace tmflow

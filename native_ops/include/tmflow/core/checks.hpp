@@ -35,16 +35,17 @@ void check_aligned(std::span<T> memory, const char* name) {
                               std::to_string(sizeof(T)) + " bytes");
 }
 
-// Throws std::invalid_argument if an operand, which is called `name`, overlaps the variable: it would be read
-// while it is written.
+// Throws std::invalid_argument if an operand, which is called `name`, overlaps the variable, which is called
+// `of`: it would be read while it is written.
 template <class T>
-void check_apart(std::span<const T> variable, std::span<const T> operand, const std::string& name = "delta") {
+void check_apart(std::span<const T> variable, std::span<const T> operand, const std::string& name = "delta",
+                 const std::string& of = "the variable") {
   const std::less<const T*> before;
   const auto end = [](std::span<const T> memory) { return memory.data() + memory.size(); };
   if (variable.empty() || operand.empty()) return;
   if (before(variable.data(), end(operand)) && before(operand.data(), end(variable))) {
-    throw std::invalid_argument(name + " overlaps the memory of the variable, which is written while " +
-                                name + " is read: pass a copy");
+    throw std::invalid_argument(name + " overlaps the memory of " + of + ", which is written while " + name +
+                                " is read: pass a copy");
   }
 }
 

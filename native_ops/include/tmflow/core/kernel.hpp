@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "tmflow/core/parameters.hpp"
+#include "tmflow/core/slots.hpp"
 #include "tmflow/measure/shadow.hpp"
 
 namespace tmflow {
@@ -71,39 +72,34 @@ struct RowGradient {
   std::size_t width;                   // the number of elements of a row, at least 1
   std::size_t elements;                // of the variable
 
+  // The elements of a row, by its index in `rows`.
+  std::size_t begin_of(std::size_t index) const noexcept {
+    return static_cast<std::size_t>(rows[index]) * width;
+  }
+  std::size_t end_of(std::size_t index) const noexcept { return begin_of(index) + width; }
+
   // Runs `part(begin, n, values)` on each run of touched elements that lies in [first, first + count) and in
   // one row, in order.
   template <class Part>
   void for_each_part(std::size_t first, std::size_t count, const Part& part) const {
-    if (count == 0) return;
+    for_each_part(first, count, index_from(first), part);
+  }
+
+  // The same, if `index` is known to be that of the first row that ends after the element `first`.
+  template <class Part>
+  void for_each_part(std::size_t first, std::size_t count, std::size_t index, const Part& part) const {
     const std::size_t end = first + count;
-    for (std::size_t i = index_from(first); i < rows.size() && begin_of(i) < end; ++i) {
-      const std::size_t begin = std::max(first, begin_of(i)), stop = std::min(end, begin_of(i) + width);
+    for (std::size_t i = index; i < rows.size() && std::max(first, begin_of(i)) < end; ++i) {
+      const std::size_t begin = std::max(first, begin_of(i)), stop = std::min(end, end_of(i));
       part(begin, stop - begin, values.data() + i * width + (begin - begin_of(i)));
     }
   }
 
-  // The first touched element at or after `first`; `elements` if there is none.
-  std::size_t touched_from(std::size_t first) const noexcept {
-    const std::size_t i = index_from(first);
-    return i == rows.size() ? elements : std::max(first, begin_of(i));
-  }
-
-  // The end of the touched elements before `end`; 0 if there is none.
-  std::size_t touched_before(std::size_t end) const noexcept {
-    const std::size_t i = end == 0 ? 0 : index_from(end - 1);
-    if (i < rows.size() && begin_of(i) < end) return end;  // the row of end - 1
-    return i == 0 ? 0 : begin_of(i - 1) + width;
-  }
-
- private:
-  std::size_t begin_of(std::size_t index) const noexcept {
-    return static_cast<std::size_t>(rows[index]) * width;
-  }
-  // The index of the first row that ends after the element `first`.
+  // The index of the first row that ends after the element `first`. Multiplies, because a division takes
+  // longer than the whole search.
   std::size_t index_from(std::size_t first) const noexcept {
-    const auto row = static_cast<std::int64_t>(first / width);
-    return static_cast<std::size_t>(std::ranges::lower_bound(rows, row) - rows.begin());
+    const auto ends = [&](std::int64_t row) { return (static_cast<std::size_t>(row) + 1) * width <= first; };
+    return static_cast<std::size_t>(std::ranges::partition_point(rows, ends) - rows.begin());
   }
 };
 
@@ -166,7 +162,8 @@ template <std::floating_point T>
 DenseKernel<T> find_dense_kernel(std::string_view optimisation = "O3") noexcept;
 
 // One step of gradient descent on one variable, with a written gradient (`delta`), with a gradient that is
-// multiplied out on the fly if `dense` is not null, or of some rows if `rows` is not null.
+// multiplied out on the fly if `dense` is not null, or of some rows if `rows` is not null. With `slots`,
+// which exclude `dense`, it is one step of another optimiser: their loop replaces the kernel.
 template <std::floating_point T>
 struct GradientDescent {
   T alpha;
@@ -175,6 +172,7 @@ struct GradientDescent {
   const DenseGradient<T>* dense = nullptr;
   DenseKernel<T> dense_kernel = find_dense_kernel<T>();
   const RowGradient<T>* rows = nullptr;
+  const Slots<T>* slots = nullptr;
   Shadow* shadow = nullptr;  // of the variable, if losses and tears are measured
   std::uint64_t id = 0;      // Shadow::new_id, if there is a shadow
 
@@ -182,15 +180,6 @@ struct GradientDescent {
   std::size_t size() const noexcept {
     if (rows != nullptr) return rows->elements;
     return dense != nullptr ? dense->size() : delta.size();
-  }
-
-  // The first element at or after `first` that the update may change, and the end of those before `end`. A
-  // strategy that works block by block passes by the blocks in between.
-  std::size_t touched_from(std::size_t first) const noexcept {
-    return rows == nullptr ? first : rows->touched_from(first);
-  }
-  std::size_t touched_before(std::size_t end) const noexcept {
-    return rows == nullptr ? end : rows->touched_before(end);
   }
 
   // Runs `part(begin, n, gradient)` on the elements of [first, first + count) that a written gradient, or
@@ -204,27 +193,40 @@ struct GradientDescent {
     }
   }
 
+  // Changes the elements [begin, begin + n), and their slots, by their written gradient.
+  void change(std::span<T> variable, std::size_t begin, std::size_t n, const T* gradient) const noexcept {
+    if (slots == nullptr) {
+      kernel(variable.data() + begin, gradient, alpha, n);
+    } else {
+      slots->kernel(variable.data() + begin, slots->from(begin).data(), gradient, alpha, n);
+    }
+  }
+
   // Update the elements [first, first + count) of a variable of size() elements.
   void operator()(std::span<T> variable, std::size_t first, std::size_t count) const noexcept {
     in_transaction(variable, first, count);
     clear_upper_halves();
   }
 
-  // The same inside a hardware transaction; after it, clear_upper_halves.
+  // The same, if `row` is the index of the first row of the gradient that ends after `first`; ignored if the
+  // gradient is not one of rows.
+  void operator()(std::span<T> variable, std::size_t first, std::size_t count,
+                  std::size_t row) const noexcept {
+    if (rows == nullptr) return (*this)(variable, first, count);
+    assert(variable.size() == size() && first + count <= size() && row == rows->index_from(first));
+    update_rows(variable, first, count, row);
+    clear_upper_halves();
+  }
+
+  // The update of [first, first + count) inside a hardware transaction; after it, clear_upper_halves.
   void in_transaction(std::span<T> variable, std::size_t first, std::size_t count) const noexcept {
     assert(variable.size() == size() && first + count <= size());
-    if (rows != nullptr) {
-      return rows->for_each_part(first, count, [&](std::size_t part, std::size_t elements, const T* values) {
-        shadowed(part, elements, [&](std::size_t begin, std::size_t n) {
-          kernel(variable.data() + begin, values + (begin - part), alpha, n);
-        });
-      });
-    }
+    if (rows != nullptr) return update_rows(variable, first, count, rows->index_from(first));
     shadowed(first, count, [&](std::size_t begin, std::size_t n) {
       if (dense != nullptr) {
         dense_kernel(variable.data(), *dense, alpha, begin, n);
       } else {
-        kernel(variable.data() + begin, delta.data() + begin, alpha, n);
+        change(variable, begin, n, delta.data() + begin);
       }
     });
   }
@@ -238,6 +240,16 @@ struct GradientDescent {
     } else {
       shadow->around(id, first, count, change);
     }
+  }
+
+ private:
+  void update_rows(std::span<T> variable, std::size_t first, std::size_t count,
+                   std::size_t row) const noexcept {
+    rows->for_each_part(first, count, row, [&](std::size_t part, std::size_t elements, const T* values) {
+      shadowed(part, elements, [&](std::size_t begin, std::size_t n) {
+        change(variable, begin, n, values + (begin - part));
+      });
+    });
   }
 };
 

@@ -13,6 +13,10 @@
 
 namespace tmflow {
 
+// Whether the strategy keeps the variable outside the region's memory.
+template <class S>
+concept KeepsElsewhere = requires(S& s, ArrayRegion<float>& region) { s.settle(region); };
+
 // The strategy S as an AnyStrategy.
 template <Strategy S, Region R>
 class Held final : public AnyStrategy<R> {
@@ -33,6 +37,14 @@ class Held final : public AnyStrategy<R> {
       throw std::invalid_argument(
           "strategy '" + std::string(S::info.name) +
           "' walks a gradient of the whole variable, so it cannot update single rows");
+    }
+    if (!kUpdatesSlots && update.slots != nullptr) {
+      throw std::invalid_argument("strategy '" + std::string(S::info.name) +
+                                  "' does not update ranges of the variable in place, so it cannot update "
+                                  "slots with them");
+    }
+    if (update.slots != nullptr && update.dense != nullptr) {
+      throw std::invalid_argument("an update of slots needs a written gradient");
     }
     GradientDescent<Value> with_kernel = update;
     with_kernel.kernel = kernel_;
@@ -68,8 +80,18 @@ class Held final : public AnyStrategy<R> {
     if constexpr (requires { strategy_.note_read(region); }) strategy_.note_read(region);
   }
 
+  void note_rows([[maybe_unused]] R& region,
+                 [[maybe_unused]] std::span<const NonZero<typename R::Value>> inputs,
+                 [[maybe_unused]] std::size_t width) override {
+    if constexpr (requires { strategy_.note_rows(region, inputs, width); }) {
+      strategy_.note_rows(region, inputs, width);
+    }
+  }
+
  private:
   using Value = typename R::Value;
+
+  static constexpr bool kUpdatesSlots = S::info.runs_kernel && !KeepsElsewhere<S>;
 
   static Kernel<Value> kernel_of(const Parameters& parameters) {
     if constexpr (!S::info.runs_kernel) return find_kernel<Value>();
@@ -86,10 +108,6 @@ class Held final : public AnyStrategy<R> {
   const Kernel<Value> kernel_;
   const DenseKernel<Value> dense_kernel_;
 };
-
-// Whether the strategy keeps the variable outside the region's memory.
-template <class S>
-concept KeepsElsewhere = requires(S& s, ArrayRegion<float>& region) { s.settle(region); };
 
 template <Region R>
 using MakeStrategy = std::unique_ptr<AnyStrategy<R>> (*)(const Parameters&);

@@ -48,6 +48,10 @@ Parameters parameters_of(std::string_view name, std::span<const std::string> giv
 // Throws like parameters_of.
 std::optional<std::string> why_not(std::string_view name, std::span<const std::string> given);
 
+// Throws std::invalid_argument, which names the reason, if updates under the strategy with these parameters
+// cannot change the slots of this optimiser; and like parameters_of.
+void check_slots(Optimiser optimiser, std::string_view strategy, std::span<const std::string> given);
+
 // The types of region for which strategies are compiled.
 template <class R>
 concept CompiledRegion = std::same_as<R, ArrayRegion<float>> || std::same_as<R, ArrayRegion<double>> ||

@@ -46,8 +46,9 @@ struct StrategyInfo {
   bool runs_kernel = true;   // then it has the kernel's parameters too; false if it has another loop
   bool updates_rows = true;  // false if its loop needs a gradient of the whole variable
   bool own_process = false;  // it can be created only in a process that was started for it
-  // Its updates fetch the memory under the variable's mutex and write it only under that mutex.
-  bool fetches_under_mutex = false;
+  // Whether its updates fetch the memory under the variable's mutex and write it only under that mutex; null
+  // if they never do.
+  bool (*fetches_under_mutex)(const Parameters&) = nullptr;
   // Checks that the parameters are compatible; throws std::invalid_argument if not.
   void (*check)(const Parameters&) = nullptr;
   // The consistency of updates of a variable with that many elements, if it depends on the parameters;
@@ -61,9 +62,10 @@ struct StrategyInfo {
 // from their values, any other one by default.
 // `apply` may be called by any number of threads at the same time. It updates every element of the region's
 // memory once and counts in `stats`, which belongs to the calling worker. It propagates exceptions of
-// Region::memory, with nothing updated and nothing held. `why_not` returns the reason why the strategy cannot
-// run on this machine; nullopt if it can. If that depends on the parameters, there is an overload of
-// `why_not` that takes them.
+// Region::memory, with nothing updated and nothing held. A strategy that runs the kernel on ranges of the
+// memory updates the slots of an optimiser with them; they need the same protection as the elements.
+// `why_not` returns the reason why the strategy cannot run on this machine; nullopt if it can. If that
+// depends on the parameters, there is an overload of `why_not` that takes them.
 //
 // A strategy whose `snapshots` are not `none` has `read(region, reading, stats)`. It copies the whole
 // variable, and the copy has that consistency with regard to updates under the same object: with
@@ -78,7 +80,7 @@ struct StrategyInfo {
 // find_copy, so that a test can replace them.
 //
 // A strategy that must be notified of reads has `note_read(region)`: a thread outside the strategy is about
-// to read the whole variable.
+// to read the whole variable; and `note_rows(region, inputs, width)`: only the rows of these inputs.
 template <class S>
 concept Strategy =
     (std::default_initializable<S> || std::constructible_from<S, const Parameters&>) &&

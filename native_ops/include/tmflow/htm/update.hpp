@@ -20,7 +20,7 @@ class BasicProcessor;
 using Processor = BasicProcessor<SpinLock>;
 }  // namespace emulated
 
-// An update of one element after another, in critical sections of `chunk` elements each.
+// An update of one element after another, in critical sections of `chunk` elements each; 0: in one.
 template <class T>
 struct ElidedUpdate {
   const GradientDescent<T>& update;
@@ -54,20 +54,11 @@ extern const Provider kPower;
 // The emulated transactions of a machine with given numbers (emulated/).
 extern const Provider kEmulated;
 
-// The chunks that an update may change, each a separate critical section: `section(first, count)`.
-template <class T, class Section>
-void for_each_chunk(const ElidedUpdate<T>& elided, const Section& section) {
-  const std::size_t size = elided.variable.size();
-  const Blocks chunks{size, std::min(elided.chunk, std::max<std::size_t>(size, 1))};
-  for_each_touched(chunks, elided.update, false,
-                   [&](std::size_t chunk) { section(chunks.first(chunk), chunks.size(chunk)); });
-}
-
 // The chunks of an update, each elided by the hardware provider P. For the source that defines the provider.
 template <class P, class T>
 void run_chunks(const ElidedUpdate<T>& elided, const ElidableMutex& mutex, Budget budget,
                 ThreadStats& stats) {
-  for_each_chunk(elided, [&](std::size_t first, std::size_t count) {
+  for_each_chunk(elided.update, elided.chunk, [&](std::size_t first, std::size_t count, std::size_t) {
     elide(
         P(), mutex, budget, stats,
         [&] {

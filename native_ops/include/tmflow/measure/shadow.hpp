@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "tmflow/measure/counters.hpp"
@@ -38,6 +39,13 @@ namespace tmflow {
 //   when all parts of the block have been added. Ids end in 32 zero bits and the values in between do not: a
 //   sum with missing parts differs from one over complete updates (again except for 2^-32).
 //
+// Inconsistent slots. If the variable has slots (an optimiser's arrays), each block has two more sums of ids,
+// one for the slots and one for the elements, which are changed under the protection of the update, which may
+// be none. At the end they differ exactly if
+// the block's element contains another set of updates than its slots (except for 2^-24, as the sums are of 24
+// random bits of each id, which a double adds up exactly for 2^29 updates). Once different they stay so: the
+// sample shows whether the block ever lost one of the two, not how often.
+//
 // Memory ordering: a thread that sees a changed element must see the beginning, and must not see the end
 // before all changes. So a release fence stands between the addition to `begun` and the changes. It pairs
 // with the reader's acquire fence between the copy and its load of `begun`: a reader that copied a changed
@@ -55,10 +63,11 @@ class Shadow {
   // shadow is under two locks: otherwise two updates of its elements could be in progress at the same time,
   // and its count would lose updates that the elements do not.
   Shadow(std::size_t elements, CountKernel kernel,
-         std::size_t guarded = std::numeric_limits<std::size_t>::max())
+         std::size_t guarded = std::numeric_limits<std::size_t>::max(), bool has_slots = false)
       : elements_(elements),
         guarded_(std::min(guarded, std::max<std::size_t>(elements, 1))),
         blocks_(elements == 0 ? 0 : block_of(elements - 1) + 1),
+        contained_(has_slots ? blocks_.size() : 0),
         kernel_(kernel) {}
 
   std::size_t elements() const noexcept { return elements_; }
@@ -87,6 +96,7 @@ class Shadow {
       change(begin, n);
       const auto changed = static_cast<double>(n);
       kernel_(&block.count, &changed, -1, 1);
+      if (!contained_.empty()) contained_[number].add(kernel_, static_cast<double>(id >> 40));
       block.ended.fetch_add(part, std::memory_order_release);
     });
   }
@@ -122,6 +132,17 @@ class Shadow {
     return static_cast<std::int64_t>(all);
   }
 
+  // The elements of the blocks whose element contains other updates than their slots; nullopt without slots.
+  // Must be called while no thread updates.
+  std::optional<std::int64_t> inconsistent() const noexcept {
+    if (contained_.empty()) return std::nullopt;
+    std::size_t all = 0;
+    for (std::size_t block = 0; block < blocks_.size(); ++block) {
+      if (contained_[block].slots != contained_[block].element) all += end_of(block) - begin_of(block);
+    }
+    return static_cast<std::int64_t>(all);
+  }
+
   // Resets to the state before any update. Must be called while no thread updates or reads.
   void reset() noexcept {
     for (Block& block : blocks_) {
@@ -129,6 +150,7 @@ class Shadow {
       block.ended.store(0, std::memory_order_relaxed);
       block.count = 0;
     }
+    std::ranges::fill(contained_, Contained{});
   }
 
  private:
@@ -139,6 +161,17 @@ class Shadow {
   struct alignas(kCacheLine) Block {
     std::atomic<std::uint64_t> begun{0}, ended{0};
     alignas(kCacheLine) double count = 0;
+  };
+
+  // Sums of the updates that a block's slots contain, and its element; on separate lines, as the arrays are.
+  struct Contained {
+    void add(CountKernel kernel, double update) noexcept {
+      kernel(&slots, &update, -1, 1);
+      kernel(&element, &update, -1, 1);
+    }
+
+    alignas(kCacheLine) double slots = 0;
+    alignas(kCacheLine) double element = 0;
   };
 
   std::size_t blocks_per_lock() const noexcept { return (guarded_ + kBlock - 1) / kBlock; }
@@ -177,6 +210,7 @@ class Shadow {
 
   const std::size_t elements_, guarded_;
   std::vector<Block> blocks_;
+  std::vector<Contained> contained_;  // by block; empty without slots
   const CountKernel kernel_;
 };
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -79,8 +80,9 @@ class CountsBeside {
 class VariableMeasures {
  public:
   // `width`: the length of a row, if every update is one of rows; 0 if every update changes all elements.
+  // `has_slots`: whether updates change slots too, which only strategies that update in place do.
   VariableMeasures(std::string_view strategy, std::span<const std::string> parameters, std::size_t elements,
-                   int workers, std::size_t width = 0)
+                   int workers, std::size_t width = 0, bool has_slots = false)
       : elements_(elements), width_(width), touched_(static_cast<std::size_t>(workers)) {
     const Listed listed = listed_strategy(strategy);
     if (listed.in_place()) {
@@ -93,7 +95,7 @@ class VariableMeasures {
                                     " counts of rows, but at most " + std::to_string(kMostOfRows) +
                                     " are allowed");
       }
-      shadow_ = std::make_unique<Shadow>(elements, kernel, guarded);
+      shadow_ = std::make_unique<Shadow>(elements, kernel, guarded, has_slots);
     } else {
       const std::size_t block = width == 0 ? Shadow::kBlock : width;
       beside_ = std::make_unique<CountsBeside>(strategy, parameters, elements, block, workers);
@@ -132,6 +134,9 @@ class VariableMeasures {
   }
 
   // As in Shadow.
+  std::optional<std::int64_t> inconsistent() const noexcept {
+    return shadow_ == nullptr ? std::nullopt : shadow_->inconsistent();
+  }
   std::int64_t kept() { return shadow_ != nullptr ? shadow_->kept() : beside_->kept(); }
   void reset() {
     for (auto& of_worker : touched_) of_worker.value = 0;
@@ -145,7 +150,8 @@ class VariableMeasures {
   std::size_t guarded_by(const Listed& listed, const Parameters& values) const {
     // A strategy of `block` consistency has a parameter of that name: the length of a block.
     if (listed.info.updates == Consistency::block) return static_cast<std::size_t>(values.integer("block"));
-    // `adaptive` chooses among strategies with blocks of a multiple of a shadow's block.
+    // `adaptive` chooses among strategies with blocks of a multiple of a shadow's block. Chunks exclude each
+    // other, even if they share a count: they have one mutex, and transactions of two conflict on the count.
     const bool in_blocks = listed.updates_over(values, elements_) == Consistency::block;
     return in_blocks ? Shadow::kBlock : std::max<std::size_t>(elements_, 1);
   }

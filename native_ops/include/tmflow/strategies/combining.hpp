@@ -29,11 +29,12 @@ struct CombiningPatience {
 };
 
 // Flat combining (Hendler, Incze, Shavit, Tzafrir: "Flat combining and the synchronization-parallelism
-// tradeoff", SPAA 2010), block by block. A thread publishes its update and looks which other threads have
-// published. They divide the blocks: each processes those from the start of its seat to the start of the next
-// seat. At each of its blocks it acquires the lock and applies all published updates that the block lacks.
-// Then it visits the other blocks: those that still lack its update after a while it processes itself. The
-// update is complete when all blocks contain it, whichever threads applied it.
+// tradeoff", SPAA 2010), block by block. That is for updates of the whole variable; those of rows: see below.
+// A thread publishes its update and looks which other threads have published. They divide the blocks: each
+// processes those from the start of its seat to the start of the next seat. At each of its blocks it acquires
+// the lock and applies all published updates that the block lacks. Then it visits the other blocks: those
+// that still lack its update after a while it processes itself. The update is complete when all blocks
+// contain it, whichever threads applied it.
 //
 // So each of two contending threads keeps to its half of the variable, whose lines stay in its cache, and a
 // block is loaded there once for two updates. A thread that met another one waits a moment for it before it
@@ -50,15 +51,20 @@ struct CombiningPatience {
 // changes only under the block's lock, after they are applied. Bit s of `announced` toggles when seat s
 // publishes, and its thread stays until bit s of every block's `in` has followed. So under the lock the two
 // bits differ only if the block lacks the seat's current publication. A read of `announced` returns no older
-// value than that of the last holder of the lock (whose read happens before this one), so no bit differs
+// value than that of the last holder who read it (whose read happens before this one), so no bit differs
 // because of an old value.
 //
 // No thread reads a publication after its thread has left: a holder reads it only if its bit differs, and
 // before the bit of this block's `in` follows; the thread leaves after it has seen the bits of all blocks
 // follow.
 //
-// No thread waits while it holds a lock. A thread that waits for a block waits for at most one holder, if
-// that one began after the publication, and otherwise also for the next one, which applies the update.
+// No thread waits while it holds a lock. Among published updates, a thread that waits for a block waits for
+// at most one holder, if that one began after the publication, and otherwise also for the next one, which
+// applies the update. Updates of rows and reads hold a block without applying what is published, so a thread
+// may also wait for any number of these.
+//
+// An update of rows locks one after another the blocks that it touches, and is not published. It is neither
+// in `announced` nor in `in`, so it does not disturb what holders compare.
 //
 // Counted as contention: the blocks whose lock was owned when the update first reached them.
 //
@@ -93,8 +99,10 @@ class BasicCombining {
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
     Variable& variable = variables_.of(memory.size(), memory.size(), block_);
+    const bool backwards = stats.updates() % 2 != 0;
     stats.count(Contention::taken_blocks,
-                variable.apply(Publication(memory, update), stats.updates() % 2 != 0, stats));
+                update.rows != nullptr ? variable.apply_rows(memory, update, backwards, stats)
+                                       : variable.apply(Publication(memory, update), backwards, stats));
     stats.count_update();
   }
 
@@ -152,6 +160,25 @@ class BasicCombining {
       }
       own.had_company() = met;
       if (!all_in) see_to_the_rest(own, start + part, count - part, stats);
+      return taken;
+    }
+
+    // Only the blocks with rows, each under its lock. The update is not published: a thread that helps would
+    // have to look at every block of the variable.
+    template <class T>
+    std::int64_t apply_rows(std::span<T> memory, const GradientDescent<T>& update, bool backwards,
+                            ThreadStats& stats) {
+      std::int64_t taken = 0;
+      for_each_touched(blocks, update, backwards, [&](std::size_t number, std::size_t row) {
+        BasicSpinLock<Atom>& lock = state[number].lock;
+        const auto run = [&](auto... adopt) {
+          const TimedLockGuard held(lock, stats, adopt...);
+          update(memory, blocks.first(number), blocks.size(number), row);
+        };
+        if (lock.try_lock()) return run(std::adopt_lock);
+        ++taken;
+        run();
+      });
       return taken;
     }
 

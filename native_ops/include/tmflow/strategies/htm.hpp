@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <limits>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -74,10 +73,7 @@ class Htm {
        .fallback = "variable",
        .summary = "the elided mutex: the variable's, or one of tmflow",
        .choices = "variable, ours"},
-      {.name = "chunk",
-       .fallback = "0",
-       .summary = "elements per transaction; 0: the whole variable",
-       .high = 1'000'000'000},
+      kChunk,
   };
   static constexpr StrategyInfo info{
       .name = "htm",
@@ -104,8 +100,7 @@ class Htm {
                                                 : nullptr),
         subscribes_to_ours_(parameters.text("subscription") == "ours"),
         budget_{.attempts = parameters.integer("budget"), .spending = spending(parameters.text("spending"))},
-        chunk_(parameters.integer("chunk") > 0 ? static_cast<std::size_t>(parameters.integer("chunk"))
-                                               : std::numeric_limits<std::size_t>::max()) {
+        chunk_(chunk_of(parameters)) {
     if (const auto reason = provider_.why_not())
       throw std::invalid_argument("htm cannot run here: " + *reason);
   }
@@ -144,6 +139,18 @@ class Htm {
     const auto memory = region.memory(Holding::nothing);
     note_mutex(region);
     notice({Access::read(memory.data(), memory.size_bytes())});
+  }
+
+  // The same for a reader of some rows, who locks the mutex only if a fetch of the memory does.
+  template <Region R>
+  void note_rows(R& region, std::span<const NonZero<typename R::Value>> inputs, std::size_t width) {
+    if (processor_ == nullptr) return;
+    const auto memory = region.memory(Holding::nothing);
+    if constexpr (FetchTakesMutex<R>) note_mutex(region);
+    for (const auto& input : inputs) {
+      const auto row = memory.subspan(input.row * width, width);
+      notice({Access::read(row.data(), row.size_bytes())});
+    }
   }
 
  private:

@@ -1,4 +1,4 @@
-// spin: a private spin lock around the whole update.
+// spin: a private spin lock around the update, or around each part of it.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,20 @@ namespace tmflow {
 
 // Contract and memory ordering: those of OwnMutex.
 struct Spin : OwnMutex<SpinLock> {
+  static constexpr Parameter kParameters[] = {kChunk};
   static constexpr StrategyInfo info{
       .name = "spin",
-      .summary = "a spin lock is held for the whole update",
+      .summary = "a spin lock is held for the whole update, or for each chunk of it",
       .updates = Consistency::tensor,
       .reads = Consistency::element,
-      .snapshots = Consistency::tensor,
+      .snapshots = Consistency::tensor,  // with a chunk: of each chunk, as for updates
+      .parameters = kParameters,
+      .updates_over = [](const Parameters& given,
+                         std::size_t n) { return consistency_in_parts(given.integer("chunk"), n); },
   };
+
+  Spin() = default;
+  explicit Spin(const Parameters& parameters) : OwnMutex(chunk_of(parameters)) {}
 
   static std::optional<std::string> why_not() { return std::nullopt; }
 };

@@ -20,7 +20,7 @@ struct BasicSpinThenMutex {
       .updates = Consistency::tensor,
       .reads = Consistency::element,
       .snapshots = Consistency::tensor,
-      .fetches_under_mutex = true,
+      .fetches_under_mutex = [](const Parameters&) { return true; },
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }

@@ -1,6 +1,7 @@
 // striped: fixed blocks of the variable, each with a lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -66,24 +67,27 @@ class BasicStriped {
     const auto memory = region.memory(Holding::nothing);
     const Stripes& stripes = stripes_.of(memory.size(), memory.size(), block_);
     const bool backwards = (ThreadNumber<Atom>::own() + static_cast<std::uint64_t>(stats.updates())) % 2 != 0;
-    const auto run = [&](std::size_t block, auto... adopt) {
+    struct Postponed {
+      std::size_t block, row;
+    };
+    const auto run = [&](std::size_t block, std::size_t row, auto... adopt) {
       const TimedLockGuard held(stripes.lock(block), stats, adopt...);
-      update(memory, stripes.blocks.first(block), stripes.blocks.size(block));
+      update(memory, stripes.blocks.first(block), stripes.blocks.size(block), row);
     };
 
-    std::array<std::size_t, 16> put_off;
+    std::array<Postponed, 16> put_off;
     std::size_t later = 0;
     std::int64_t taken = 0;
-    for_each_touched(stripes.blocks, update, backwards, [&](std::size_t block) {
-      if (stripes.lock(block).try_lock()) return run(block, std::adopt_lock);
+    for_each_touched(stripes.blocks, update, backwards, [&](std::size_t block, std::size_t row) {
+      if (stripes.lock(block).try_lock()) return run(block, row, std::adopt_lock);
       ++taken;
       if (later < put_off.size()) {
-        put_off[later++] = block;
+        put_off[later++] = {block, row};
       } else {
-        run(block);
+        run(block, row);
       }
     });
-    for (const std::size_t block : std::span(put_off).first(later)) run(block);
+    for (const auto& [block, row] : std::span(put_off).first(later)) run(block, row);
     stats.count(Contention::taken_blocks, taken);
     stats.count_update();
   }
@@ -99,14 +103,22 @@ class BasicStriped {
   }
 
  private:
+  using Lock = BasicSpinLock<Atom>;
+
+  // Locks of small blocks share cache lines: the locks of a variable of floats need at most an eighth of its
+  // memory (a quarter with blocks of one element), so that a lock of each row is not one more cache line that
+  // each row needs.
   struct Stripes {
     Stripes(std::size_t elements, std::size_t length)
-        : blocks{elements, length}, locks(std::make_unique<Padded<BasicSpinLock<Atom>>[]>(blocks.count())) {}
+        : blocks{elements, length},
+          spacing(std::clamp(length * sizeof(float) / 8, sizeof(Lock), kCacheLine) / sizeof(Lock)),
+          locks(blocks.count() * spacing) {}
 
-    BasicSpinLock<Atom>& lock(std::size_t block) const noexcept { return locks[block].value; }
+    Lock& lock(std::size_t block) const noexcept { return locks[block * spacing]; }
 
     const Blocks blocks;
-    const std::unique_ptr<Padded<BasicSpinLock<Atom>>[]> locks;
+    const std::size_t spacing;  // of two locks
+    mutable LinesOf<Lock> locks;
   };
 
   const std::size_t block_;

@@ -1,4 +1,4 @@
-// The gradient of a layer's weights by the inputs that are not zero: only of their rows.
+// The gradient of the rows that the examples of a batch have.
 #pragma once
 
 #include <algorithm>
@@ -10,36 +10,39 @@
 
 #include "tmflow/core/kernel.hpp"
 #include "tmflow/sync/cache_line.hpp"
-#include "tmflow/train/dense_math.hpp"
 #include "tmflow/train/training_set.hpp"
 
 namespace tmflow::train {
 
-// The weights are [rows, width]. The memory grows with the largest batch, and is kept.
+// Rows of a variable [rows, width]: each row that an example has, once, with the sum over the examples. The
+// memory grows with the largest batch, and is kept.
 template <std::floating_point T>
 class BatchRows {
  public:
   BatchRows(std::size_t rows, std::size_t width) : width_(width), elements_(rows * width) {}
 
-  // Each row that an example of the batch has, once: the sum over the examples e, in their order, of the
-  // input times output[e]. `output` is the gradient of the layer's output, [examples, width]. The result is
-  // valid until the next call.
-  const RowGradient<T>& of(const Batch<T>& batch, std::span<const T> output) {
+  // Lists the rows of a batch, with sums of 0.
+  void begin(const Batch<T>& batch) {
     place(batch);
-    const std::span<T> values = sums();
-    std::ranges::fill(values, T{0});
-    const NonZero<T>* input = inputs_.data();
-    for (std::size_t e = 0; e < batch.examples; ++e) {
-      const std::size_t n = batch.nonzero(e).size();
-      math_.add_sparse_weight_gradient(input, n, output.data() + e * width_, values.data(), width_);
-      input += n;
-    }
-    gradient_ = {.rows = rows_, .values = values, .width = width_, .elements = elements_};
+    const std::size_t needed = rows_.size() * width_;
+    if (values_.size() < needed) values_.resize(needed);
+    std::ranges::fill(sums(), T{0});
+  }
+
+  // The inputs of all examples of the batch, one after another. `row` is the place in the list, and not the
+  // row of the variable.
+  const NonZero<T>* placed() const noexcept { return inputs_.data(); }
+
+  // The sums of the listed rows, [listed, width]; to be written by the caller.
+  std::span<T> sums() noexcept { return std::span<T>(values_).first(rows_.size() * width_); }
+
+  // The listed rows and their sums as a gradient; valid until the next batch.
+  const RowGradient<T>& gradient() noexcept {
+    gradient_ = {.rows = rows_, .values = sums(), .width = width_, .elements = elements_};
     return gradient_;
   }
 
  private:
-  // Lists the rows, and the inputs with the place of their row in that list.
   void place(const Batch<T>& batch) {
     inputs_.clear();
     order_.clear();
@@ -58,13 +61,6 @@ class BatchRows {
     }
   }
 
-  std::span<T> sums() {
-    const std::size_t needed = rows_.size() * width_;
-    if (values_.size() < needed) values_.resize(needed);
-    return std::span<T>(values_).first(needed);
-  }
-
-  const DenseMath<T>& math_ = dense_math<T>();
   const std::size_t width_, elements_;
   std::vector<std::uint64_t> order_;  // the row of each input, and below it the number of the input
   std::vector<NonZero<T>> inputs_;

@@ -30,6 +30,8 @@ struct DenseMath {
                          std::size_t columns) noexcept;
   void (*add_sparse_weight_gradient)(const NonZero<T>* input, std::size_t n, const T* output, T* gradient,
                                      std::size_t columns) noexcept;
+  // The sum over i of a[i] * b[i].
+  T (*dot)(const T* a, const T* b, std::size_t n) noexcept;
   // gradient[c] = the sum over e of output[e, c].
   void (*bias_gradient)(const T* output, T* gradient, std::size_t examples, std::size_t columns) noexcept;
   // to[c, r] = from[r, c].

@@ -31,6 +31,7 @@ class Model {
   virtual std::vector<VariableShape> variables() const = 0;
   virtual std::size_t pixels() const = 0;             // of an image, or the number of all features
   virtual bool takes_images() const { return true; }  // and not examples that have a few of many features
+  virtual std::size_t features_of_example() const { return 0; }  // 0: any number
   virtual std::size_t classes() const = 0;
   // For batches of at most this many examples.
   virtual std::unique_ptr<Pass<T>> make_pass(std::size_t batch) const = 0;

@@ -3,8 +3,11 @@
 
 #include <concepts>
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "tmflow/train/model.hpp"
@@ -16,8 +19,8 @@ struct ModelFactors {
   std::size_t matrix;  // pixels of an image
   std::optional<std::size_t> hidden = {};
   std::optional<std::string_view> activation = {};
-  std::optional<std::size_t> features = {};
-  std::optional<std::size_t> width = {};
+  // Of a model whose steps update rows, by name.
+  std::map<std::string, std::size_t, std::less<>> numbers = {};
 };
 
 // Throws std::invalid_argument for an unknown model, and for factors that are unknown to it, missing or out

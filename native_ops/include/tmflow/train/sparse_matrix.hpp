@@ -31,17 +31,23 @@ class SparseMatrix {
     }
   }
 
-  // Of zeros and ones: `places` has the columns of the ones, in any order, `ones` for each row. Throws
-  // std::invalid_argument for a column that is not below `columns`, or that a row has twice.
-  SparseMatrix(std::span<const std::int32_t> places, std::size_t ones, std::size_t columns) {
+  // `places` has the columns of the numbers, in any order, `each` for each row, and `values` the numbers;
+  // those that are 0 are left out. Without values all are 1. Throws std::invalid_argument for a column that
+  // is not below `columns`, or that a row has twice.
+  SparseMatrix(std::span<const std::int32_t> places, std::size_t each, std::size_t columns,
+               std::span<const T> values = {}) {
     begins_.push_back(0);
     numbers_.reserve(places.size());
-    for (std::size_t row = 0; row < places.size() / ones; ++row) {
-      std::vector<std::int32_t> of_row(places.begin() + static_cast<std::ptrdiff_t>(row * ones),
-                                       places.begin() + static_cast<std::ptrdiff_t>((row + 1) * ones));
-      std::ranges::sort(of_row);
-      check(of_row, row, columns);
-      for (const std::int32_t column : of_row) numbers_.push_back({static_cast<std::uint32_t>(column), T{1}});
+    for (std::size_t row = 0; row < places.size() / each; ++row) {
+      for (std::size_t i = row * each; i < (row + 1) * each; ++i) {
+        check(places[i], row, columns);
+        const T value = values.empty() ? T{1} : values[i];
+        if (value == 0) continue;
+        numbers_.push_back({static_cast<std::uint32_t>(places[i]), value});
+      }
+      const auto of_row = std::span(numbers_).subspan(begins_.back());
+      std::ranges::sort(of_row, {}, &NonZero<T>::row);
+      check_distinct(of_row, row);
       begins_.push_back(numbers_.size());
     }
   }
@@ -51,17 +57,19 @@ class SparseMatrix {
   }
 
  private:
-  static void check(std::span<const std::int32_t> sorted, std::size_t row, std::size_t columns) {
-    const std::string example = "example " + std::to_string(row);
-    for (const std::int32_t column : {sorted.front(), sorted.back()}) {
-      if (column < 0 || static_cast<std::size_t>(column) >= columns) {
-        throw std::invalid_argument(example + " has feature " + std::to_string(column) +
-                                    ", but features are numbered from 0 to " + std::to_string(columns - 1));
-      }
+  static void check(std::int32_t column, std::size_t row, std::size_t columns) {
+    if (column < 0 || static_cast<std::size_t>(column) >= columns) {
+      throw std::invalid_argument("example " + std::to_string(row) + " has feature " +
+                                  std::to_string(column) + ", but features are numbered from 0 to " +
+                                  std::to_string(columns - 1));
     }
-    const auto twice = std::ranges::adjacent_find(sorted);
+  }
+
+  static void check_distinct(std::span<const NonZero<T>> sorted, std::size_t row) {
+    const auto twice = std::ranges::adjacent_find(sorted, {}, &NonZero<T>::row);
     if (twice != sorted.end()) {
-      throw std::invalid_argument(example + " has feature " + std::to_string(*twice) + " twice");
+      throw std::invalid_argument("example " + std::to_string(row) + " has feature " +
+                                  std::to_string(twice->row) + " twice");
     }
   }
 

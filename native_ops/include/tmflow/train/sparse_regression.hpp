@@ -27,7 +27,15 @@ class SparseRegressionPass final : public Pass<T> {
                            scores_.data() + e * classes_, classes_);
     }
     const T loss = math_.softmax_cross_entropy(scores_.data(), batch.labels.data(), batch.examples, classes_);
-    gradients.rows(0, rows_.of(batch, std::span<const T>(scores_).first(batch.examples * classes_)));
+    rows_.begin(batch);
+    const NonZero<T>* placed = rows_.placed();
+    for (std::size_t e = 0; e < batch.examples; ++e) {
+      const std::size_t n = batch.nonzero(e).size();
+      math_.add_sparse_weight_gradient(placed, n, scores_.data() + e * classes_, rows_.sums().data(),
+                                       classes_);
+      placed += n;
+    }
+    gradients.rows(0, rows_.gradient());
     return loss;
   }
 

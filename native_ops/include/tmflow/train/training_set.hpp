@@ -31,22 +31,27 @@ struct Batch {
 // MNIST's pixels are zero, so the others are listed once, for all trials. Images of which more than half is
 // not zero are not listed, because a step with lists would take longer.
 //
-// Examples that have a few of many features are only listed: each feature is 1 or 0.
+// Examples that have a few of many features are only listed: each feature that an example has is 1, or has a
+// value.
 class TrainingSet {
  public:
   // Throws std::invalid_argument if the numbers of images and labels differ.
   TrainingSet(std::span<const float> images, std::span<const float> labels, std::size_t pixels,
               std::size_t classes);
 
-  // `features` has the numbers of the features that an example has, `each` of them for every example. Throws
-  // std::invalid_argument if the numbers of examples and labels differ, and as SparseMatrix does.
+  // `features` has the numbers of the features that an example has, `each` of them for every example, and
+  // `values` the value of each; one that is 0 counts as absent. No values: all are 1. Throws
+  // std::invalid_argument if the numbers of examples, values and labels differ, and as SparseMatrix does.
   static TrainingSet of_features(std::span<const std::int32_t> features, std::size_t each,
-                                 std::span<const float> labels, std::size_t number, std::size_t classes);
+                                 std::span<const float> labels, std::size_t number, std::size_t classes,
+                                 std::span<const float> values = {});
 
   std::size_t size() const noexcept { return labels_.size() / classes_; }
   bool has_images() const noexcept { return !images_.empty(); }
   // The numbers of an image, or the number of all features.
   std::size_t pixels() const noexcept { return pixels_; }
+  // How many features an example has, at most if they have values; of images 0.
+  std::size_t features_of_example() const noexcept { return features_of_example_; }
   std::size_t classes() const noexcept { return classes_; }
 
   Batch<float> batch(std::size_t first, std::size_t examples) const noexcept {
@@ -58,12 +63,16 @@ class TrainingSet {
   }
 
  private:
-  TrainingSet(SparseMatrix<float> sparse, std::span<const float> labels, std::size_t pixels,
-              std::size_t classes)
-      : labels_(labels), pixels_(pixels), classes_(classes), sparse_(std::move(sparse)) {}
+  TrainingSet(SparseMatrix<float> sparse, std::size_t of_example, std::span<const float> labels,
+              std::size_t pixels, std::size_t classes)
+      : labels_(labels),
+        pixels_(pixels),
+        features_of_example_(of_example),
+        classes_(classes),
+        sparse_(std::move(sparse)) {}
 
   const std::span<const float> images_, labels_;
-  const std::size_t pixels_, classes_;
+  const std::size_t pixels_, features_of_example_ = 0, classes_;
   std::optional<SparseMatrix<float>> sparse_;
 };
 

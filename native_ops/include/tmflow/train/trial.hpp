@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "tmflow/measure/tracker.hpp"
 #include "tmflow/measure/variable_measures.hpp"
 #include "tmflow/train/model.hpp"
+#include "tmflow/train/optimiser_state.hpp"
 
 namespace tmflow::train {
 
@@ -27,6 +29,7 @@ struct TrialPlan {
   int workers = 1;
   Layout layout = Layout::separate;
   ReadingOf reading = ReadingOf::plain;
+  Optimiser optimiser = Optimiser::sgd;
   bool pinned = false;         // each worker to a processor, cycling through those that this process may use
   bool full_measures = false;  // also lost updates, torn reads and lock times; this slows the trial down
 };
@@ -54,8 +57,8 @@ class Trial {
   // Throws std::invalid_argument for an invalid plan.
   Trial(std::unique_ptr<const Model<float>> model, const TrialPlan& plan);
 
-  // Restarts from these values, one span per variable in the model's order; discards all counts. Throws
-  // std::invalid_argument, with nothing changed, for another number of values.
+  // Restarts from these values, one span per variable in the model's order; resets the optimiser's state and
+  // discards all counts. Throws std::invalid_argument, with nothing changed, for another number of values.
   void set_variables(const std::vector<std::span<const float>>& values);
 
   // Runs all steps; `losses` is empty or as long as steps.starts, and gets the loss of each step
@@ -67,6 +70,8 @@ class Trial {
   // Measures of the updates of a region's elements.
   struct Lost {
     std::int64_t expected, lost;
+    std::size_t elements;
+    std::optional<std::int64_t> inconsistent;  // elements; nullopt without slots (Shadow)
   };
 
   // With full measures only; must be called while no worker runs.
@@ -104,6 +109,7 @@ class Trial {
   const Placement placement_;
   const bool fused_;
   RegionMemory<float> memory_;
+  OptimiserState<float> optimiser_;
   std::vector<std::unique_ptr<Padded<Shared>>> regions_;
   Tracker tracker_;
 };

@@ -11,9 +11,11 @@ import numpy as np
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.probe.document import Probe
 from tmflow.spec.factors import SYNTHETIC
+from tmflow.spec.models import MODELS
 from tmflow.spec.strategies import mechanism_of
 from tmflow.spec.trial import TrialSpec
 from tmflow.training import synthetic
+from tmflow.training.data import has_values
 from tmflow.training.models import load_network
 from tmflow.training.network import JOINED
 
@@ -84,7 +86,8 @@ def expect(spec: TrialSpec, limits: Limits | None) -> Expectations:
     if spec.layout == JOINED:
         elements = {JOINED: sum(elements.values())}
     sections = {name: -(-n // spec.chunk) if spec.chunk else 1 for name, n in elements.items()}
-    has_sections = spec.kernel != "fused" and (not spec.chunk or spec.features is None)  # rows may be in any chunks
+    in_any_chunks = spec.chunk and MODELS[spec.model].by_rows
+    has_sections = spec.kernel != "fused" and not in_any_chunks
     changed = {name: _changed(spec, n) for name, n in elements.items()}
     updates = spec.iterations // spec.threads if spec.mode == "sync" else spec.iterations
     makes_updates = spec.passes != "forward"
@@ -108,12 +111,14 @@ def expect(spec: TrialSpec, limits: Limits | None) -> Expectations:
 def _changed(spec: TrialSpec, elements: int) -> tuple[int, int]:
     """The fewest and the most elements that an update changes of a variable with this number of elements.
 
-    An update of rows changes those of at least one example, because the examples of a batch may have the same.
+    An update of rows changes those of at least one example, because the examples of a batch may have the same. An
+    example with values may have fewer rows than others, or none.
     """
-    if spec.nonzeros is None or spec.width is None:
+    if not MODELS[spec.model].by_rows:
         return elements, elements
-    of_example = spec.nonzeros * spec.width
-    return of_example, min(spec.batch * of_example, elements)
+    assert spec.width is not None, "a spec of this model has it"
+    of_example = load_network(spec.model).pixels(spec) * spec.width
+    return 0 if has_values(spec) else of_example, min(spec.batch * of_example, elements)
 
 
 def _to_test(spec: TrialSpec) -> int:

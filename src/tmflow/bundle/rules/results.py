@@ -140,7 +140,7 @@ def processes_are_those_of_the_cluster(read: ReadRun, expectations: Expectations
 
 
 def losses_are_of_updates(read: ReadRun, expectations: Expectations) -> Iterator[Fault]:
-    """The expected updates are one for each update and each element that it changes."""
+    """The expected updates are one for each update and each element that it changes; elements are the variable's."""
     for at, row in enumerate(read.lists.get("lost", ())):
         variable, expected = row.variable, row.expected
         changed, updates = expectations.changed.get(variable), expectations.updates
@@ -155,6 +155,13 @@ def losses_are_of_updates(read: ReadRun, expectations: Expectations) -> Iterator
                 f"lost.{at}.expected",
                 f"{expected} updates of elements were expected, but {updates} updates of {of_each} elements "
                 f"of {variable} are {in_all}.",
+            )
+        elements = None if expectations.spec.optimiser == "sgd" else expectations.elements.get(variable)
+        if row.elements != elements:
+            yield Fault(
+                f"lost.{at}.elements",
+                f"{row.elements} elements, but under optimiser {expectations.spec.optimiser} {variable} has "
+                f"{'no arrays beside it' if elements is None else elements}.",
             )
 
 

@@ -34,7 +34,7 @@ from tmflow.study.campaign import train_command
 HEADINGS = {
     "n": "aborts", "raw_code": "raw code", "sections": "critical sections",
     "failed_publications": "failed publications", "taken_blocks": "taken blocks",
-    "expected": "updates of elements", "lost": "of these lost",
+    "expected": "updates of elements", "lost": "of these lost", "inconsistent": "inconsistent elements",
     "lock_waited_s": "waited for locks (s)", "lock_held_s": "held locks (s)",
 }  # fmt: skip
 OF_PROCESSES = {

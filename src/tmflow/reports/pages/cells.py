@@ -11,6 +11,7 @@ from tmflow.analysis import baseline, elements, summaries
 from tmflow.analysis.run_table import POINT, Loaded, n_rounds
 from tmflow.base.errors import BadInput
 from tmflow.base.text import interval, several
+from tmflow.charts.axes import EVENTS
 from tmflow.reports.pages.bundle_runs import Published
 from tmflow.reports.pages.schema import OF, Query, Value
 from tmflow.spec.strategies import PARAMETERS, STRATEGY_PARAMETERS
@@ -27,6 +28,7 @@ SUMMARIES: Mapping[str, Callable[[Loaded], pd.DataFrame]] = {
     "aborted": lambda tables: summaries.failures(tables.runs, tables.transactions, tables.aborts),
     "lost": lambda tables: summaries.lost(tables.runs, tables.full),
     "torn": lambda tables: summaries.torn(tables.runs, tables.full),
+    "inconsistent": lambda tables: summaries.inconsistent(tables.runs, tables.full),
     "lock_waited": lambda tables: summaries.lock_waited(tables.runs, tables.full),
     "lock_held": lambda tables: summaries.lock_held(tables.runs, tables.full),
     "staleness": lambda tables: summaries.mean_staleness(tables.runs, tables.staleness),
@@ -35,9 +37,6 @@ SUMMARIES: Mapping[str, Callable[[Loaded], pd.DataFrame]] = {
     "step_bytes": lambda tables: summaries.step_bytes(tables.runs, tables.phases),
 }
 """The summary of each measure that needs no other argument; one row for each point."""
-
-EVENTS = ("lost", "torn")
-"""Measures of events. If no round has any, the interval bounds the share of rounds that do (`stats.share_interval`)."""
 
 
 class Numbers:

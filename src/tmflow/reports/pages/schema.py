@@ -19,7 +19,7 @@ from tmflow.spec.trial import Evidence, TrialSpec
 
 MeasureName = Literal[
     "speedup", "speedup_vs_tf_lock", "speed", "time", "step_time", "accuracy", "time_to_accuracy", "commits", "aborted",
-    "elements", "size", "lost", "torn", "lock_waited", "lock_held", "staleness",
+    "elements", "size", "lost", "torn", "inconsistent", "lock_waited", "lock_held", "staleness",
     "phases", "step_transfers", "step_bytes", "node_time", "image_rate",
 ]  # fmt: skip
 RELATIVE = ("speed", "time")  # measures that need a base

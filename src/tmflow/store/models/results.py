@@ -324,16 +324,22 @@ class FusedUpdate(Base):
 
 
 class LostUpdate(Base):
-    """Updates of the elements of a variable, and how many of them were lost."""
+    """Updates of the elements of a variable, and how many of them were lost.
+
+    If the optimiser keeps arrays beside the variable: its elements, and those with other updates than the arrays have.
+    """
 
     __tablename__ = "lost_update"
     run_id: Mapped[RunId]
     variable: Mapped[KeyText]
     expected: Mapped[int]
     lost: Mapped[int]
+    elements: Mapped[int | None]
+    inconsistent: Mapped[int | None]
     __table_args__ = (
-        *not_negative("lost"),
+        *not_negative("lost", "elements", "inconsistent"),
         CheckConstraint("lost <= expected", name="lost_were_made"),
+        CheckConstraint("inconsistent <= elements", name="inconsistent_are_elements"),
         STRICT_WITHOUT_ROWID,
     )
 

@@ -1,4 +1,7 @@
-"""Multinomial logistic regression on examples that have a few of many features: a step updates the rows of these."""
+"""Multinomial logistic regression on examples that have a few of many features: a step updates the rows of these.
+
+The features of synthetic examples are 1 or 0, and those of a file of the user have values (`with_values`).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tmflow.spec.trial import TrialSpec
+from tmflow.training.data import has_values, without_values
 from tmflow.training.network import Array, Network, Variable
 
 
@@ -18,13 +22,20 @@ def variables(spec: TrialSpec) -> list[Variable]:
 def forward(spec: TrialSpec, features: Any, read: Sequence[Any]) -> Any:
     import tensorflow as tf
 
-    return tf.reduce_sum(tf.gather(read[0], features), 1)  # the gradient of a gather is one of rows
+    if not has_values(spec):
+        return tf.reduce_sum(tf.gather(read[0], features), 1)  # the gradient of a gather is one of rows
+    numbers, bits = tf.split(features, 2, axis=1)
+    return tf.reduce_sum(tf.gather(read[0], numbers) * tf.bitcast(bits, tf.float32)[:, :, None], 1)
 
 
 def scores(spec: TrialSpec, features: Any, values: Sequence[Array]) -> Array:
     sums = np.zeros((len(features), _of(spec.width)), np.float32)
-    for column in np.transpose(features):
-        sums += values[0][column]
+    if not has_values(spec):
+        for column in np.transpose(features):
+            sums += values[0][column]
+        return sums
+    for column, factor in zip(*map(np.transpose, without_values(features)), strict=True):
+        sums += values[0][column] * factor[:, None]
     return sums
 
 
@@ -37,7 +48,6 @@ NETWORK = Network(
     variables=variables,
     forward=forward,
     scores=scores,
-    takes_features=True,
     pixels=lambda spec: _of(spec.nonzeros),
     classes=lambda spec: _of(spec.width),
 )

@@ -70,12 +70,16 @@ template <class Thread, class Mutex, class T>
 void run_chunks(Thread& thread, std::size_t line_bytes, const ElidedUpdate<T>& elided, const Mutex& mutex,
                 Budget budget, ThreadStats& stats) {
   const NotifyingMutex<Thread, Mutex> notifying{thread, mutex};
-  for_each_chunk(elided, [&](std::size_t first, std::size_t count) {
+  for_each_chunk(elided.update, elided.chunk, [&](std::size_t first, std::size_t count, std::size_t) {
     BufferedUpdate<T, Thread> inside(thread, line_bytes, elided.update, elided.variable, first, count);
     elide(Emulated(thread, notifying), notifying, budget, stats, inside, [&] {
       elided.update.for_each_part(first, count, [&](std::size_t begin, std::size_t n, const T* gradient) {
         thread.notice({Access::read(gradient, n * sizeof(T)),
                        Access::written(elided.variable.data() + begin, n * sizeof(T))});
+        if (elided.update.slots == nullptr) return;
+        for (const T* const slot : elided.update.slots->from(begin)) {
+          if (slot != nullptr) thread.notice({Access::written(slot, n * sizeof(T))});
+        }
       });
       elided.update(elided.variable, first, count);
     });

@@ -1,0 +1,82 @@
+// Optimisers that keep state: arrays of the variable's size, its slots, which an update changes with it.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace tmflow {
+
+// The rules are those of tf.raw_ops.ApplyMomentum, ApplyAdagrad and ApplyAdam, and for rows of
+// SparseApplyMomentum and SparseApplyAdagrad, without Nesterov's variant.
+enum class Optimiser { sgd, momentum, adagrad, adam };
+
+inline constexpr std::array kOptimisers{Optimiser::sgd, Optimiser::momentum, Optimiser::adagrad,
+                                        Optimiser::adam};
+inline constexpr std::size_t kMostSlots = 2;
+
+constexpr std::string_view name_of(Optimiser optimiser) {
+  constexpr std::string_view names[] = {"sgd", "momentum", "adagrad", "adam"};
+  return names[static_cast<std::size_t>(optimiser)];
+}
+
+// The number of slots: none; the accumulated gradients; their squares; the two moments.
+constexpr std::size_t slots_of(Optimiser optimiser) {
+  constexpr std::size_t slots[] = {0, 1, 1, 2};
+  return slots[static_cast<std::size_t>(optimiser)];
+}
+
+inline Optimiser optimiser_named(std::string_view name) {
+  std::string valid;
+  for (const Optimiser optimiser : kOptimisers) {
+    if (name_of(optimiser) == name) return optimiser;
+    valid.append(valid.empty() ? "" : ", ").append(name_of(optimiser));
+  }
+  throw std::invalid_argument("optimiser is '" + std::string(name) + "'; allowed: " + valid);
+}
+
+// The hyperparameters. All but the first are the defaults of tf.compat.v1.train.AdagradOptimizer and
+// AdamOptimizer; MomentumOptimizer has no default, and 0.9 is what most users give it.
+inline constexpr double kMomentum = 0.9;
+inline constexpr double kAdagradInitial = 0.1;  // of the slot
+inline constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
+
+// The value of every slot before the first update.
+constexpr double initial_slot(Optimiser optimiser) {
+  return optimiser == Optimiser::adagrad ? kAdagradInitial : 0;
+}
+
+// A loop over `n` elements and their slots, in order of address, as tmflow::Kernel: each product is rounded,
+// so every build computes the same bits.
+template <std::floating_point T>
+using SlotKernel = void (*)(T* variable, T* const* slots, const T* delta, T alpha, std::size_t n) noexcept;
+
+// The slots of a variable and the rule that updates them with it. The memory outlives every update.
+//
+// Contract and memory ordering: those of the strategy that runs the rule on a range. A strategy that holds a
+// lock, or a transaction, over a range of elements holds it over their slots, which no other thread accesses
+// except by an update of those elements. Without one, each array by itself may lose an update, and so an
+// element and its slots may contain different updates (Shadow counts them).
+template <std::floating_point T>
+struct Slots {
+  SlotKernel<T> kernel;
+  std::array<T*, kMostSlots> memory{};  // null where the optimiser has no slot
+
+  // The slots from this element on.
+  std::array<T*, kMostSlots> from(std::size_t element) const noexcept {
+    std::array<T*, kMostSlots> begin = memory;
+    for (T*& slot : begin) {
+      if (slot != nullptr) slot += element;
+    }
+    return begin;
+  }
+};
+
+// The loop of an optimiser with slots, for the widest vectors of this processor.
+template <std::floating_point T>
+SlotKernel<T> find_slot_kernel(Optimiser optimiser, std::string_view optimisation = "O3") noexcept;
+
+}  // namespace tmflow
