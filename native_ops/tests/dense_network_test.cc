@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -93,6 +94,38 @@ TEST(DenseNetwork, GradientsAreThoseOfTheLoss) {
         expect_true_gradients(
             {"mnist_mlp", {.matrix = 9, .hidden = 19, .activation = activation}, examples, pixels});
       }
+    }
+  }
+}
+
+// Of small integers, so that every order of the additions gives the same sum. Numbers outside the output and
+// weights whose input is zero are NaN, and stay out of it.
+template <class T>
+void expect_sparse_product(std::size_t columns, std::size_t n) {
+  constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
+  std::vector<NonZero<T>> input;
+  std::vector<T> weights((2 * n + 1) * columns, kNan), bias(columns), output(columns + 1, kNan);
+  for (std::size_t c = 0; c < columns; ++c) bias[c] = static_cast<T>(c);
+  std::vector<T> expected = bias;
+  for (std::size_t i = 0; i < n; ++i) {
+    input.push_back({static_cast<std::uint32_t>(2 * i), static_cast<T>(i + 1)});
+    for (std::size_t c = 0; c < columns; ++c) {
+      T& weight = weights[2 * i * columns + c];
+      weight = static_cast<T>((7 * i + 3 * c) % 11) - 5;
+      expected[c] += input[i].value * weight;
+    }
+  }
+  dense_math<T>().sparse_product(input.data(), n, weights.data(), bias.data(), output.data(), columns);
+  for (std::size_t c = 0; c < columns; ++c)
+    ASSERT_EQ(output[c], expected[c]) << columns << " columns, " << n << " inputs, column " << c;
+  EXPECT_TRUE(std::isnan(output[columns]));
+}
+
+TEST(DenseNetwork, SparseProductsOfEveryWidth) {
+  for (std::size_t columns = 1; columns <= 70; ++columns) {
+    for (std::size_t n = 0; n <= 9; ++n) {
+      expect_sparse_product<float>(columns, n);
+      expect_sparse_product<double>(columns, n);
     }
   }
 }

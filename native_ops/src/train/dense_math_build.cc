@@ -6,6 +6,8 @@
 // computed twice, with the same result, and nothing outside a matrix is read or written.
 #include "dense_math_build.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -23,6 +25,7 @@ constexpr int kTileVectors = kVectorBytes == 64 ? 4 : 2;
 constexpr int kTileExamples = 5;
 constexpr int kTileRows = 4;
 constexpr int kSparseVectors = 8;
+constexpr Size kNarrow = 16;  // columns of weights for which there is a loop of their number
 
 template <class T, Size lanes>
 struct Lanes {
@@ -172,9 +175,76 @@ void sparse_tile(const NonZero<T>* input, Size n, const T* weights, const T* bia
   }
 }
 
+// A row of `columns` numbers in as few vectors as they fill, each a power of two long. It stays in registers,
+// which an array of vectors does not if it is long.
+template <class T, Size columns>
+struct Row {
+  static constexpr Size kFirst = std::min(std::bit_floor(columns), kVectorBytes / sizeof(T));
+  using In = Lanes<T, kFirst>;
+  using Rest = Row<T, columns - kFirst>;
+
+  typename In::Vector first = {};
+  [[no_unique_address]] Rest rest = {};
+
+  void load(const T* from) noexcept {
+    first = In::load(from);
+    rest.load(from + kFirst);
+  }
+  void add(T factor, const T* row) noexcept {
+    first += factor * In::load(row);
+    rest.add(factor, row + kFirst);
+  }
+  void add(const Row& other) noexcept {
+    first += other.first;
+    rest.add(other.rest);
+  }
+  void store(T* to) const noexcept {
+    In::store(to, first);
+    rest.store(to + kFirst);
+  }
+};
+
+template <class T>
+struct Row<T, 0> {
+  void load(const T*) noexcept {}
+  void add(T, const T*) noexcept {}
+  void add(const Row&) noexcept {}
+  void store(T*) const noexcept {}
+};
+
+// One example's product with weights of few columns, in four chains as in product_tile.
+template <class T, Size columns>
+void narrow_sparse_product(const NonZero<T>* input, Size n, const T* weights, const T* bias,
+                           T* output) noexcept {
+  Row<T, columns> a, b, c, d;
+  a.load(bias);
+  const auto add = [&](Row<T, columns>& sum, const NonZero<T>& factor) __attribute__((always_inline)) {
+    sum.add(factor.value, weights + factor.row * columns);
+  };
+  Size i = 0;
+  for (; i + 4 <= n; i += 4) {
+    add(a, input[i]);
+    add(b, input[i + 1]);
+    add(c, input[i + 2]);
+    add(d, input[i + 3]);
+  }
+  for (; i < n; ++i) add(a, input[i]);
+  a.add(b);
+  a.add(c);
+  a.add(d);
+  a.store(output);
+}
+
 template <class T>
 void sparse_product(const NonZero<T>* input, Size n, const T* weights, const T* bias, T* output,
                     Size columns) noexcept {
+  if (columns <= kNarrow) {
+    return [&]<Size... less>(std::index_sequence<less...>) {
+      static_cast<void>(((columns == less + 1 &&
+                          (narrow_sparse_product<T, less + 1>(input, n, weights, bias, output), true)) ||
+                         ...));
+    }(std::make_index_sequence<kNarrow>());
+  }
   with_lanes<T>(columns, [&]<int lanes>(Int<lanes>) {
     in_blocks<kSparseVectors>(0, (columns + lanes - 1) / lanes, [&]<int vectors>(Int<vectors>, Size vector) {
       Size at[vectors];

@@ -34,6 +34,9 @@ class alignas(kCacheLine) Trial::Worker {
       const auto stride = static_cast<std::size_t>(trial_.plan_.workers);
       for (auto k = static_cast<std::size_t>(number_); k < steps.starts.size(); k += stride) {
         const auto first = static_cast<std::size_t>(steps.starts[k]);
+        if (k + stride < steps.starts.size()) {
+          steps.set.prefetch(static_cast<std::size_t>(steps.starts[k + stride]), steps.batch);
+        }
         const double loss = step(steps.set.batch(first, steps.batch), learning_rate);
         if (!losses.empty()) losses[k] = loss;
       }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,13 @@ struct OwnLines {
 
 template <class T>
 using LinesOf = std::vector<T, OwnLines<T>>;
+
+// Starts to bring an array into the caches, and does not wait for it.
+template <class T>
+void prefetch_lines(std::span<const T> array) noexcept {
+  const auto* const bytes = reinterpret_cast<const std::byte*>(array.data());
+  for (std::size_t i = 0; i < array.size_bytes(); i += kCacheLine) __builtin_prefetch(bytes + i);
+}
 
 // One object on separate cache lines.
 template <class T>

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "tmflow/core/kernel.hpp"
+#include "tmflow/sync/cache_line.hpp"
+#include "tmflow/sync/large_pages.hpp"
 
 namespace tmflow::train {
 
@@ -56,6 +58,9 @@ class SparseMatrix {
     return std::span(numbers_).subspan(begins_[row], begins_[row + 1] - begins_[row]);
   }
 
+  // Brings a row into the caches, without waiting for it.
+  void prefetch(std::size_t row) const noexcept { prefetch_lines(this->row(row)); }
+
  private:
   static void check(std::int32_t column, std::size_t row, std::size_t columns) {
     if (column < 0 || static_cast<std::size_t>(column) >= columns) {
@@ -73,7 +78,7 @@ class SparseMatrix {
     }
   }
 
-  std::vector<NonZero<T>> numbers_;
+  std::vector<NonZero<T>, LargePages<NonZero<T>>> numbers_;
   std::vector<std::size_t> begins_;  // of each row, and the end of the last one
 };
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "tmflow/sync/cache_line.hpp"
 #include "tmflow/train/sparse_matrix.hpp"
 
 namespace tmflow::train {
@@ -60,6 +61,14 @@ class TrainingSet {
             .examples = examples,
             .sparse = sparse_ ? &*sparse_ : nullptr,
             .first = first};
+  }
+
+  // Brings what is listed of these examples, and their labels, into the caches. A step reads them in the
+  // order of the training set's shuffled batches, so the processor cannot foresee where they are.
+  void prefetch(std::size_t first, std::size_t examples) const noexcept {
+    if (!sparse_) return;
+    prefetch_lines(labels_.subspan(first * classes_, examples * classes_));
+    for (std::size_t e = first; e < first + examples; ++e) sparse_->prefetch(e);
   }
 
  private:
