@@ -5,7 +5,7 @@ namespace tmflow::htm {
 namespace {
 
 template <class T>
-void never(const ElidedUpdate<T>&, const ElidableMutex&, Budget, ThreadStats&) {}
+void never(const ElidedUpdate<T>&, const ElidableMutexes&, Budget, ThreadStats&) {}
 
 }  // namespace
 

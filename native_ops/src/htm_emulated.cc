@@ -6,9 +6,9 @@ namespace tmflow::htm {
 namespace {
 
 template <class T>
-void run(const ElidedUpdate<T>& elided, const ElidableMutex& mutex, Budget budget, ThreadStats& stats) {
+void run(const ElidedUpdate<T>& elided, const ElidableMutexes& mutexes, Budget budget, ThreadStats& stats) {
   emulated::Processor& processor = *elided.processor;
-  emulated::run_chunks(processor.here(), processor.machine().line_bytes, elided, mutex, budget, stats);
+  emulated::run_chunks(processor.here(), processor.machine().line_bytes, elided, mutexes, budget, stats);
 }
 
 }  // namespace

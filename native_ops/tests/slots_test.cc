@@ -57,6 +57,7 @@ std::vector<Variant> in_place() {
     variants.push_back({name, {"block=300"}});
   variants.push_back({"adaptive", {"promise=block"}});
   variants.push_back({"htm", {"provider=emulated", kMachine}});
+  variants.push_back({"htm", {"provider=emulated", kMachine, "subscription=slots"}});
   variants.push_back({"htm", {"provider=emulated", kMachine, "chunk=300", "budget=1000"}});
   return variants;
 }

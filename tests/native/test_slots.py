@@ -31,6 +31,8 @@ SHAPE = (6, 8)
 # rounded to float32 for variables of float64, too.
 ROUNDING = 1e-5
 IN_PLACE = [name for name in STRATEGY_PARAMETERS if name not in (*WITHOUT_OPTIMISER_STATE, "tle", "htm")]
+# Transactions that elide the mutexes of the variable and of its slots, on every machine.
+PARAMETERS = {"htm": {"provider": "emulated", "profile": "intel-tsx-study", "subscription": "slots"}}
 
 
 class Training:
@@ -112,7 +114,7 @@ def test_steps_on_rows_are_those_of_tensorflow(kind: str, strategy: str, optimis
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("strategy", ["lock", "spin", "striped", "combining", "block_stm", "adaptive"])
+@pytest.mark.parametrize("strategy", ["lock", "spin", "striped", "combining", "block_stm", "adaptive", "htm"])
 def test_four_threads_change_the_slots_with_the_variable(kind: str, strategy: str) -> None:
     """Equal gradients commute, so the result is that of one thread to the bit, if no part of an update is lost."""
     shape, steps = (100, 100), 50
@@ -120,7 +122,8 @@ def test_four_threads_change_the_slots_with_the_variable(kind: str, strategy: st
 
     def trained(workers: int) -> tuple[list[Any], Any]:
         with tf.Graph().as_default(), tf1.Session() as session:
-            training = Training("momentum", kind, strategy, shape=shape, workers=workers)
+            parameters = PARAMETERS.get(strategy, {})
+            training = Training("momentum", kind, strategy, shape=shape, workers=workers, **parameters)
             session.run([training.variable.initializer, *training.slots.initialise])
             step = session.make_callable(training.step, [training.worker, training.values])
 
@@ -139,10 +142,10 @@ def test_four_threads_change_the_slots_with_the_variable(kind: str, strategy: st
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("strategy", IN_PLACE)
+@pytest.mark.parametrize("strategy", [*IN_PLACE, *PARAMETERS])
 def test_every_strategy_that_may_have_slots_changes_them(strategy: str) -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
-        trainings = [Training("adam", "resource", name) for name in ("lock", strategy)]
+        trainings = [Training("adam", "resource", name, **PARAMETERS.get(name, {})) for name in ("lock", strategy)]
         session.run(tf1.global_variables_initializer())
         for gradient in gradients(tf.float32)[:5]:
             for training in trainings:

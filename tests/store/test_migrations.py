@@ -376,6 +376,21 @@ def test_the_sixteenth_revision_keeps_the_lost_updates_of_the_fifteenth(url: URL
     assert schema.check(url).ok
 
 
+def test_the_seventeenth_revision_keeps_what_the_sixteenth_held(url: URL, tmp_path: Path) -> None:
+    store(url, tmp_path, sample_runs(strategies=("lock", EMULATED), threads=(2,), rounds=1))
+    before, made = contents(url), definitions(url)
+    downgrade(url, "0016")
+    assert contents(url) == before
+    assert schema.upgrade(url)[:2] == ("0016", head())
+    assert (contents(url), definitions(url)) == (before, made)
+    with engine.writer_engine(url).begin() as connection:
+        connection.exec_driver_sql("UPDATE spec SET subscription = 'slots' WHERE subscription = 'variable'")
+    before = contents(url)
+    with pytest.raises(BadInput, match="revision 0016 cannot hold the subscription slots"):
+        downgrade(url, "0016")
+    assert contents(url) == before
+
+
 def test_repeats_are_stored_once_each_and_not_given_up(url: URL, tmp_path: Path) -> None:
     file, clash = tmp_path / "round-001.jsonl", tmp_path / "round-002.jsonl"
     (first,) = sample_runs(strategies=("tf_lock",), threads=(2,), rounds=1)

@@ -105,7 +105,10 @@ class ApplyOp : public tensorflow::OpKernel {
     VariableRegion<T>&& target = region(slots ? static_cast<const Operands<T>&>(*slots) : operands);
     auto& strategy = tracked.strategy<T>(state, strategy_, parameters_);
     GradientDescent<T> update = operands.update(alpha);
-    if (slots) update.slots = &slots->slots();
+    if (slots) {
+      update.slots = &slots->slots();
+      target.set_slot_mutexes(slots->mutexes());
+    }
     if (update.rows != nullptr && resource->full()) {
       throw StatusError(absl::UnimplementedError(kRowsAreNotMeasured));
     }

@@ -66,8 +66,8 @@ SlotInput<T> resource_slot(OpKernelContext* context, int input, const std::strin
 // Each slot begins to write before the variable does, and keeps its memory as long as this object lives. All
 // updates of a variable begin their slots in one order, and a slot belongs to one variable, so they do not
 // wait for each other in a circle (MemoryOfVariable::begin_writing waits for updates that have begun). The
-// mutexes of the slots are free while the strategy runs: the strategy protects the elements of the slots with
-// those of the variable.
+// mutexes of the slots are free while the strategy runs: it protects the elements of the slots with those of
+// the variable, and only `htm` may take these mutexes too.
 template <class T>
 class SlotsOfUpdate final : public Operands<T> {
  public:
@@ -87,6 +87,7 @@ class SlotsOfUpdate final : public Operands<T> {
       inputs_[i].region->begin();
       memory_[i] = inputs_[i].region->memory(Holding::nothing);
       slots_.memory[i] = memory_[i].data();
+      mutexes_.push_back(inputs_[i].region->mutex());
     }
   }
 
@@ -107,6 +108,8 @@ class SlotsOfUpdate final : public Operands<T> {
   }
 
   const Slots<T>& slots() const noexcept { return slots_; }
+  // Of the variables of the slots, in their order.
+  std::span<ForeignMutex> mutexes() noexcept { return mutexes_; }
 
  private:
   void check_distinct(const Mutex& of_variable, std::size_t number) const {
@@ -122,6 +125,7 @@ class SlotsOfUpdate final : public Operands<T> {
 
   const Operands<T>& operands_;
   std::vector<SlotInput<T>> inputs_;
+  std::vector<ForeignMutex> mutexes_;
   std::array<std::span<T>, kMostSlots> memory_;
   Slots<T> slots_;
 };

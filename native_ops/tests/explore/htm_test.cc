@@ -31,6 +31,7 @@ struct alignas(8) ElidableMutex {
   static void wait(Turn) noexcept { explore::wait(); }
   void lock() const noexcept { mutex.lock(); }
   void unlock() const noexcept { mutex.unlock(); }
+  void for_each_word(const auto& visit) const { visit(word); }
 };
 
 using Thread = BasicHardwareThread<Mutex>;
@@ -173,6 +174,7 @@ struct Unsubscribed : Thread {
 
 // A processor that treats a write as a read, and so does not abort readers of the line.
 struct AbortsNoReader : Thread {
+  using Thread::access;
   using Thread::Thread;
   template <class Inside>
   bool access(std::initializer_list<Access> accesses, const Inside& inside) {

@@ -37,7 +37,7 @@ Layout = Literal["separate", "joined"]
 Measures = Literal["usual", "full"]
 Provider = Literal["rtm", "power", "emulated"]
 Spending = Literal["study_tsx", "study_power", "tuned"]
-Subscription = Literal["variable", "ours"]
+Subscription = Literal["variable", "slots", "ours"]
 Design = Literal["wb_etl", "wb_ctl", "wt"]
 Manager = Literal["suicide", "delay", "backoff", "aggressive", "timestamp"]
 Instrumentation = Literal["all", "shared"]
@@ -186,7 +186,9 @@ class Factors(BaseModel):
     budget: int | None = Field(None, ge=0, le=1_000_000, description="attempts before the mutex is taken")
     spending: Spending | None = Field(None, description="retry policy: how much of the budget an abort costs")
     subscription: Subscription | None = Field(
-        None, description="the elided mutex: variable is TensorFlow's own, ours a std::mutex"
+        None,
+        description="the elided mutex: variable is TensorFlow's own, slots that and those of the optimiser's slots, "
+        "ours a std::mutex",
     )
     chunk: int | None = Field(
         None, ge=0, le=1_000_000_000, description="elements per critical section; 0 = whole variable"

@@ -176,6 +176,11 @@ class TrialSpec(Factors):
     @model_validator(mode="after")
     def _optimiser_keeps_its_arrays(self) -> Self:
         if self.optimiser == "sgd":
+            if self.subscription == "slots":
+                raise ValueError(
+                    "subscription slots does not go with optimiser sgd, which has no slots: momentum, adagrad and "
+                    "adam have some"
+                )
             return self
         if self.driver == "cluster":
             raise ValueError(

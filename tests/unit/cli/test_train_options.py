@@ -50,7 +50,7 @@ def test_help_names_each_parameter_and_the_strategies_that_have_it() -> None:
         ),
         (
             ("--strategy", "htm", "--subscription", "mine"),
-            "tmflow train: subscription is 'mine', but should be 'variable' or 'ours'.",
+            "tmflow train: subscription is 'mine', but should be 'variable', 'slots' or 'ours'.",
         ),
         (
             ("--strategy", "htm", "--provider", "emulated", "--profile", "intel-tsx"),

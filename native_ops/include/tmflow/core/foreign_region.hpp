@@ -55,6 +55,10 @@ class ForeignRegion {
   virtual ~ForeignRegion() = default;
 
   ForeignMutex& mutex() { return mutex_; }
+  // Of the slots of the optimiser that updates the variable; none if it has no slots.
+  std::span<ForeignMutex> slot_mutexes() { return slot_mutexes_; }
+  // The caller keeps them alive as long as the region.
+  void set_slot_mutexes(std::span<ForeignMutex> mutexes) { slot_mutexes_ = mutexes; }
   virtual std::span<T> memory(Holding holding) = 0;
 
  protected:
@@ -64,6 +68,7 @@ class ForeignRegion {
 
  private:
   ForeignMutex mutex_;
+  std::span<ForeignMutex> slot_mutexes_;
 };
 
 }  // namespace tmflow

@@ -1,10 +1,13 @@
 // A region: the memory of one variable, and the mutex that belongs to it.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <mutex>
 #include <span>
 #include <utility>
+
+#include "tmflow/core/slots.hpp"
 
 namespace tmflow {
 
@@ -31,6 +34,11 @@ concept Region = requires(R& region, Holding holding) {
 template <class R>
 concept FetchTakesMutex = requires { requires R::kFetchTakesMutex; };
 
+// A region that also has a mutex for each slot of an optimiser, in their order, as TensorFlow's variables of
+// slots have.
+template <class R>
+concept HasSlotMutexes = requires(R& region) { region.slot_mutexes()[0]; };
+
 // A region over an array that outlives it and never moves.
 template <std::floating_point T, class Mutex = std::mutex>
 class ArrayRegion {
@@ -41,10 +49,12 @@ class ArrayRegion {
 
   Mutex& mutex() { return mutex_; }
   std::span<T> memory(Holding) const { return memory_; }
+  std::span<Mutex> slot_mutexes() { return slot_mutexes_; }
 
  private:
   std::span<T> memory_;
   Mutex mutex_;
+  std::array<Mutex, kMostSlots> slot_mutexes_;
 };
 
 }  // namespace tmflow

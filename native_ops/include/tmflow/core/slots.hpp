@@ -1,6 +1,7 @@
 // Optimisers that keep state: arrays of the variable's size, its slots, which an update changes with it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -64,6 +65,11 @@ template <std::floating_point T>
 struct Slots {
   SlotKernel<T> kernel;
   std::array<T*, kMostSlots> memory{};  // null where the optimiser has no slot
+
+  std::size_t count() const noexcept {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(memory, [](const T* slot) { return slot != nullptr; }));
+  }
 
   // The slots from this element on.
   std::array<T*, kMostSlots> from(std::size_t element) const noexcept {

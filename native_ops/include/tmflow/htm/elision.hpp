@@ -1,8 +1,13 @@
 // Lock elision: a critical section as a best-effort hardware transaction, with the mutex as fallback.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "tmflow/measure/counters.hpp"
 #include "tmflow/sync/timed_lock.hpp"
@@ -28,6 +33,53 @@ struct ElidableMutex {
 
   void lock() const { take(mutex); }
   void unlock() const { give_back(mutex); }
+
+  // Runs `visit(word)`, as a proxy does, or several mutexes do on the word of each.
+  template <class Visit>
+  void for_each_word(const Visit& visit) const {
+    visit(word);
+  }
+};
+
+// One mutex or several, of one critical section that is elided: a transaction subscribes to all, and a thread
+// whose budget is spent locks all. The study does so for Adam (TM_BEGIN_ADAM), whose update changes three
+// variables.
+//
+// They are locked in the order of their addresses, as TensorFlow locks the variables of an op, so threads
+// that lock several do not wait for each other in a circle.
+class ElidableMutexes {
+ public:
+  static constexpr std::size_t kMost = 3;
+
+  ElidableMutexes(const ElidableMutex& only) noexcept { add(only); }
+
+  void add(const ElidableMutex& mutex) noexcept {
+    assert(count_ < kMost);
+    std::size_t at = count_++;
+    for (; at > 0 && mutex.mutex < mutexes_[at - 1].mutex; --at) mutexes_[at] = mutexes_[at - 1];
+    mutexes_[at] = mutex;
+  }
+
+  bool taken() const noexcept { return std::ranges::any_of(all(), &ElidableMutex::taken); }
+  static void wait(Turn turn) noexcept { ElidableMutex::wait(turn); }
+
+  void lock() const {
+    for (const ElidableMutex& mutex : all()) mutex.lock();
+  }
+  void unlock() const {
+    for (std::size_t i = count_; i-- > 0;) mutexes_[i].unlock();
+  }
+
+  template <class Visit>
+  void for_each_word(const Visit& visit) const {
+    for (const ElidableMutex& mutex : all()) visit(mutex.word);
+  }
+
+ private:
+  std::span<const ElidableMutex> all() const noexcept { return std::span(mutexes_).first(count_); }
+
+  std::array<ElidableMutex, kMost> mutexes_;
+  std::size_t count_ = 0;
 };
 
 // How an aborted transaction ended. The provider marks statuses as hopeless if the same transaction would
@@ -96,7 +148,7 @@ class AbortRun {
 
 // Runs a critical section once, isolated from all critical sections of the mutex: `inside` a transaction of
 // `provider`, or, when the budget is spent, `under` the mutex. The two do the same; `inside` avoids
-// instructions that abort a transaction. `mutex` is an ElidableMutex, or a proxy of one.
+// instructions that abort a transaction. `mutex` is an ElidableMutex, several, or a proxy of them.
 //
 // Contract: `inside` must do nothing that a transaction cannot undo. Memory ordering: a commit is a single
 // point in the order of all transactions and of all critical sections of the mutex. Against the mutex: the

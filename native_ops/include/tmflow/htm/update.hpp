@@ -34,16 +34,16 @@ struct ElidedUpdate {
 struct Provider {
   const char* name;
   std::optional<std::string> (*why_not)();
-  void (*run_float)(const ElidedUpdate<float>&, const ElidableMutex&, Budget, ThreadStats&);
-  void (*run_double)(const ElidedUpdate<double>&, const ElidableMutex&, Budget, ThreadStats&);
+  void (*run_float)(const ElidedUpdate<float>&, const ElidableMutexes&, Budget, ThreadStats&);
+  void (*run_double)(const ElidedUpdate<double>&, const ElidableMutexes&, Budget, ThreadStats&);
 
-  void run(const ElidedUpdate<float>& update, const ElidableMutex& mutex, Budget budget,
+  void run(const ElidedUpdate<float>& update, const ElidableMutexes& mutexes, Budget budget,
            ThreadStats& stats) const {
-    run_float(update, mutex, budget, stats);
+    run_float(update, mutexes, budget, stats);
   }
-  void run(const ElidedUpdate<double>& update, const ElidableMutex& mutex, Budget budget,
+  void run(const ElidedUpdate<double>& update, const ElidableMutexes& mutexes, Budget budget,
            ThreadStats& stats) const {
-    run_double(update, mutex, budget, stats);
+    run_double(update, mutexes, budget, stats);
   }
 };
 
@@ -56,14 +56,14 @@ extern const Provider kEmulated;
 
 // The chunks of an update, each elided by the hardware provider P. For the source that defines the provider.
 template <class P, class T>
-void run_chunks(const ElidedUpdate<T>& elided, const ElidableMutex& mutex, Budget budget,
+void run_chunks(const ElidedUpdate<T>& elided, const ElidableMutexes& mutexes, Budget budget,
                 ThreadStats& stats) {
   for_each_chunk(elided.update, elided.chunk, [&](std::size_t first, std::size_t count, std::size_t) {
     elide(
-        P(), mutex, budget, stats,
+        P(), mutexes, budget, stats,
         [&] {
           elided.update.in_transaction(elided.variable, first, count);
-          order_commit(mutex.word);
+          mutexes.for_each_word(order_commit);
         },
         [&] { elided.update(elided.variable, first, count); });
   });

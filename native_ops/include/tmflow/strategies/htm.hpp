@@ -40,7 +40,8 @@ inline void check_machine(const Parameters& parameters) {
 // updates mixed, as with `lock`. The memory is fetched before the transaction (the fetch locks the mutex
 // briefly, which a transaction cannot do), so an update that overlaps an assignment of the whole variable may
 // be lost, where `lock` would order the two. With subscription to a mutex of ours, the variable's mutex is
-// not used, and its holder excludes no update. Memory ordering: see htm::elide.
+// not used, and its holder excludes no update. With subscription to slots, a holder of the mutex of an
+// optimiser's slot also excludes updates, as in the study's TM_BEGIN_ADAM. Memory ordering: see htm::elide.
 //
 // A read locks the elided mutex. This aborts all transactions that have read its word, and none commits
 // before the copy is complete.
@@ -71,8 +72,8 @@ class Htm {
        .choices = "study_tsx, study_power, tuned"},
       {.name = "subscription",
        .fallback = "variable",
-       .summary = "the elided mutex: the variable's, or one of tmflow",
-       .choices = "variable, ours"},
+       .summary = "the elided mutex: the variable's, with those of an optimiser's slots, or one of tmflow",
+       .choices = "variable, slots, ours"},
       kChunk,
   };
   static constexpr StrategyInfo info{
@@ -98,7 +99,7 @@ class Htm {
       : provider_(provider(parameters.text("provider"))),
         processor_(htm::is_emulated(parameters) ? &htm::emulated::Processor::of(parameters.text("machine"))
                                                 : nullptr),
-        subscribes_to_ours_(parameters.text("subscription") == "ours"),
+        subscription_(subscription(parameters.text("subscription"))),
         budget_{.attempts = parameters.integer("budget"), .spending = spending(parameters.text("spending"))},
         chunk_(chunk_of(parameters)) {
     if (const auto reason = provider_.why_not())
@@ -113,12 +114,18 @@ class Htm {
           "gradient");
     }
     const auto memory = region.memory(Holding::nothing);
-    if constexpr (FetchTakesMutex<R>) note_mutex(region);
-    provider_.run(htm::ElidedUpdate<typename R::Value>{update, memory, chunk_, processor_}, elided(region),
-                  budget_, stats);
+    const htm::ElidableMutexes mutexes = elided(region, update.slots);
+    if constexpr (FetchTakesMutex<R>) {
+      note_mutex(region);
+      if (subscription_ == Subscription::slots) note_mutexes(mutexes);  // of slots that were fetched, too
+    }
+    provider_.run(htm::ElidedUpdate<typename R::Value>{update, memory, chunk_, processor_}, mutexes, budget_,
+                  stats);
     stats.count_update();
   }
 
+  // A read of the variable locks its mutex, to which every transaction subscribes, and not those of its
+  // slots.
   template <Region R>
   void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
@@ -155,18 +162,44 @@ class Htm {
 
  private:
   using Access = htm::emulated::Access;
+  enum class Subscription { variable, slots, ours };
+
+  static Subscription subscription(std::string_view name) {
+    if (name == "slots") return Subscription::slots;
+    return name == "ours" ? Subscription::ours : Subscription::variable;
+  }
 
   template <Region R>
   htm::ElidableMutex elided(R& region) {
-    return subscribes_to_ours_ ? htm::elidable(own_) : htm::elidable(region.mutex());
+    return subscription_ == Subscription::ours ? htm::elidable(own_) : htm::elidable(region.mutex());
+  }
+
+  // Those of an update. Throws std::invalid_argument if those of the slots are to be elided, and there are
+  // none.
+  template <Region R>
+  htm::ElidableMutexes elided(R& region, const Slots<typename R::Value>* slots) {
+    htm::ElidableMutexes mutexes = elided(region);
+    if (subscription_ != Subscription::slots) return mutexes;
+    if (slots == nullptr) {
+      throw std::invalid_argument(
+          "subscription slots of strategy 'htm' needs an optimiser with slots: momentum, adagrad or adam");
+    }
+    if constexpr (HasSlotMutexes<R>) {
+      for (std::size_t i = 0; i < slots->count(); ++i) mutexes.add(htm::elidable(region.slot_mutexes()[i]));
+      return mutexes;
+    } else {
+      throw std::invalid_argument("the slots of this variable have no mutexes that htm could elide");
+    }
   }
 
   // The variable's mutex was locked and unlocked again.
   template <Region R>
   void note_mutex(R& region) {
-    if (processor_ == nullptr) return;
-    const auto* const word = htm::elidable(region.mutex()).word;
-    notice({Access::written(word, sizeof *word)});
+    if (processor_ != nullptr) note_mutexes(htm::elidable(region.mutex()));
+  }
+
+  void note_mutexes(const htm::ElidableMutexes& mutexes) {
+    mutexes.for_each_word([&](const auto* word) { notice({Access::written(word, sizeof *word)}); });
   }
 
   // An access outside of transactions: real hardware sees it, an emulated processor is notified.
@@ -187,7 +220,7 @@ class Htm {
   const htm::Provider& provider_;
   htm::emulated::Processor* const processor_;  // null if the transactions are not emulated
   std::mutex own_;
-  const bool subscribes_to_ours_;
+  const Subscription subscription_;
   const htm::Budget budget_;
   const std::size_t chunk_;
 };

@@ -100,3 +100,14 @@ def rebuild(table: str, changes: Sequence[tuple[str, str]]) -> None:
         "DROP TABLE kept",
     ):
         connection.exec_driver_sql(statement)
+
+
+def replace_check(table: str, name: str, before: str, after: str) -> None:
+    """Replace the condition of the CHECK called `name`; SQLite recreates the table for it."""
+    from alembic import op
+
+    if op.get_context().dialect.name == "sqlite":
+        rebuild(table, [(before, after)])
+        return
+    op.drop_constraint(op.f(name), table)
+    op.create_check_constraint(op.f(name), table, after)

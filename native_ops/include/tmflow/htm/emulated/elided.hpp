@@ -21,7 +21,7 @@ class Emulated {
 
   template <class Taken, class Update>
   bool attempt(const Taken& taken, Update& update, Ended& ended) const {
-    if (thread_.begin({Access::read(mutex_.word, sizeof *mutex_.word)})) {
+    if (subscribe()) {
       if (taken()) {
         thread_.abort();
       } else {
@@ -32,11 +32,23 @@ class Emulated {
   }
 
  private:
+  // Begins the transaction by reading the words of the mutexes.
+  bool subscribe() const {
+    bool has_begun = false, is_live = true;
+    mutex_.for_each_word([&](const auto* word) {
+      const Access read = Access::read(word, sizeof *word);
+      is_live = has_begun ? is_live && thread_.access({read}) : thread_.begin({read});
+      has_begun = true;
+    });
+    return is_live;
+  }
+
   Thread& thread_;
   const Mutex& mutex_;
 };
 
-// A mutex that notifies the emulated processor of locks and unlocks, because they write its word.
+// A mutex, or several, that notify the emulated processor of locks and unlocks, because they write their
+// words.
 //
 // Memory ordering: the processor is notified after the mutex was locked and before it is unlocked. A
 // transaction that requests the word's line before the first notification is aborted by it, or has committed
@@ -47,22 +59,28 @@ template <class Thread, class Mutex>
 struct NotifyingMutex {
   Thread& thread;
   const Mutex& mutex;
-  decltype(mutex.word) word = mutex.word;
 
   bool taken() const noexcept { return mutex.taken(); }
   void wait(Turn turn) const noexcept { mutex.wait(turn); }
 
   void lock() const {
     mutex.lock();
-    notice_word();
+    notice_words();
   }
   void unlock() const {
-    notice_word();
+    notice_words();
     mutex.unlock();
   }
 
+  template <class Visit>
+  void for_each_word(const Visit& visit) const {
+    mutex.for_each_word(visit);
+  }
+
  private:
-  void notice_word() const { thread.notice({Access::written(word, sizeof *word)}); }
+  void notice_words() const {
+    for_each_word([&](const auto* word) { thread.notice({Access::written(word, sizeof *word)}); });
+  }
 };
 
 // The chunks of an update, each elided by `thread`.
