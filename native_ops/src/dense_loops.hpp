@@ -121,8 +121,8 @@ const NonZero<T>* first_from(const NonZero<T>* begin, std::size_t n, std::size_t
   return begin;
 }
 
-// Rows of at most so many weights have a loop of their width, which the compiler unrolls: it has no branches,
-// and its vectors straddle fewer cache lines than two that overlap.
+// Rows of at most so many weights have a loop of their width. An optimising compiler unrolls it, so it has no
+// branches, and its vectors straddle fewer cache lines than two that overlap.
 constexpr std::size_t kNarrow = 16;
 
 // A whole row, with one example; `kColumns` is its width, or 0 for any.
@@ -175,7 +175,8 @@ void dense(T* variable, const DenseGradient<T>& gradient, T alpha, std::size_t f
            std::size_t count) noexcept {
   if (count == 0) return;
   if (gradient.nonzero && gradient.output_is_finite)
-    return listed_by_width(variable, gradient, alpha, first, count);
+    return gradient.output.size() > kNarrow ? listed<0>(variable, gradient, alpha, first, count)
+                                            : listed_by_width(variable, gradient, alpha, first, count);
   constexpr std::size_t kWidest = 256 / sizeof(T);
   const Factors<T> factors{gradient.input.data(), gradient.output.data(), gradient.examples, gradient.rows(),
                            gradient.columns()};

@@ -61,7 +61,13 @@ std::optional<std::string> why_not(std::string_view name, std::span<const std::s
 }
 
 void check_slots(Optimiser optimiser, std::string_view strategy, std::span<const std::string> given) {
-  if (optimiser == Optimiser::sgd) return;
+  if (optimiser == Optimiser::sgd) {
+    const Parameters parameters = parameters_of(strategy, given);
+    const auto subscription = parameters.values().find("subscription");
+    if (subscription == parameters.values().end() || subscription->second != "slots") return;
+    throw std::invalid_argument("subscription slots of strategy '" + std::string(strategy) +
+                                "' needs an optimiser with slots, and sgd has none");
+  }
   const std::string subject = "optimiser " + std::string(name_of(optimiser));
   if (!listed_strategy(strategy).in_place()) {
     throw std::invalid_argument(subject + " does not go with strategy '" + std::string(strategy) +

@@ -20,6 +20,22 @@
 namespace tmflow::train {
 namespace {
 
+// Memory of all sizes is usable from its first to its last element, and large memory begins a page.
+TEST(LargePages, HoldSmallAndLargeArrays) {
+  constexpr std::size_t kLarge = std::size_t{8} << 20;
+  for (const std::size_t bytes : {std::size_t{1}, kLarge - 1, kLarge, kLarge + 1}) {
+    std::vector<char, LargePages<char>> memory(bytes, 'x');
+    memory.front() = memory.back() = 'y';
+    if (bytes >= kLarge) {
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % (std::uintptr_t{1} << 21), 0U);
+    }
+    EXPECT_EQ(std::ranges::count(memory, 'y'), bytes == 1 ? 1 : 2);
+    memory.resize(bytes + kLarge, 'z');
+    EXPECT_EQ(std::ranges::count(memory, 'z'), static_cast<std::ptrdiff_t>(kLarge));
+    EXPECT_EQ(memory[bytes - 1], 'y');
+  }
+}
+
 constexpr std::size_t kFeatures = 12, kEach = 3, kWidth = 5, kExamples = 8;
 
 // The first example has feature 0 as others have, so batches have rows in common.

@@ -285,6 +285,17 @@ def test_an_operation_refuses_a_strategy_or_kernel_without_slots() -> None:
             session.run(step)
 
 
+def test_mutexes_of_slots_need_slots() -> None:
+    with tf.Graph().as_default():
+        tracker = ops.Tracker(1, ["weights"])
+        variable = tf1.Variable(tf.ones([3]), use_resource=True, name="weights")
+        with pytest.raises(ValueError, match="subscription slots of strategy 'htm' needs an optimiser with slots"):
+            ops.apply_gradient_descent(
+                variable, RATE, tf.ones([3]), strategy=resolve("htm", PARAMETERS["htm"]), tracker=tracker,
+                worker=0, index=0,
+            )  # fmt: skip
+
+
 @pytest.mark.parametrize("strategy", ["lock", "tf_lock"])
 def test_adam_does_not_update_rows(strategy: str) -> None:
     with tf.Graph().as_default():

@@ -152,7 +152,8 @@ def test_one_worker_updates_rows_as_tensorflow_does(optimiser: str) -> None:
 def strategies() -> Iterator[Any]:
     for name in WITH_ARRAYS:
         yield pytest.param({"strategy": name}, id=name)
-    yield pytest.param(EMULATED, id="emulated")
+    for subscription in ("variable", "slots"):
+        yield pytest.param(EMULATED | {"subscription": subscription}, id=f"emulated-{subscription}")
 
 
 @pytest.mark.parametrize("factors", strategies())

@@ -175,13 +175,13 @@ void sparse_tile(const NonZero<T>* input, Size n, const T* weights, const T* bia
   }
 }
 
-// A row of `columns` numbers in as few vectors as they fill, each a power of two long. It stays in registers,
-// which an array of vectors does not if it is long.
+// A row of `columns` numbers in as few vectors as they fill, each a power of two long.
 template <class T, Size columns>
 struct Row {
   static constexpr Size kFirst = std::min(std::bit_floor(columns), kVectorBytes / sizeof(T));
   using In = Lanes<T, kFirst>;
   using Rest = Row<T, columns - kFirst>;
+  static constexpr int kVectors = 1 + Rest::kVectors;
 
   typename In::Vector first = {};
   [[no_unique_address]] Rest rest = {};
@@ -206,13 +206,15 @@ struct Row {
 
 template <class T>
 struct Row<T, 0> {
+  static constexpr int kVectors = 0;
   void load(const T*) noexcept {}
   void add(T, const T*) noexcept {}
   void add(const Row&) noexcept {}
   void store(T*) const noexcept {}
 };
 
-// One example's product with weights of few columns, in four chains as in product_tile.
+// One example's product with weights of few columns, in four chains as in product_tile. They stay in
+// registers if a row has at most two vectors; an array of vectors would be kept in memory.
 template <class T, Size columns>
 void narrow_sparse_product(const NonZero<T>* input, Size n, const T* weights, const T* bias,
                            T* output) noexcept {
@@ -235,16 +237,26 @@ void narrow_sparse_product(const NonZero<T>* input, Size n, const T* weights, co
   a.store(output);
 }
 
+// Runs `work` with the number of columns as a constant if a row of so many has at most two vectors, and
+// returns whether it has.
+template <class T, Size columns = kNarrow, class Work>
+bool in_narrow_rows(Size given, const Work& work) noexcept {
+  if constexpr (columns == 0) {
+    return false;
+  } else {
+    if (given != columns) return in_narrow_rows<T, columns - 1>(given, work);
+    if constexpr (Row<T, columns>::kVectors <= 2) work(std::integral_constant<Size, columns>());
+    return Row<T, columns>::kVectors <= 2;
+  }
+}
+
 template <class T>
 void sparse_product(const NonZero<T>* input, Size n, const T* weights, const T* bias, T* output,
                     Size columns) noexcept {
-  if (columns <= kNarrow) {
-    return [&]<Size... less>(std::index_sequence<less...>) {
-      static_cast<void>(((columns == less + 1 &&
-                          (narrow_sparse_product<T, less + 1>(input, n, weights, bias, output), true)) ||
-                         ...));
-    }(std::make_index_sequence<kNarrow>());
-  }
+  const bool is_done = in_narrow_rows<T>(columns, [&]<Size narrow>(std::integral_constant<Size, narrow>) {
+    narrow_sparse_product<T, narrow>(input, n, weights, bias, output);
+  });
+  if (is_done) return;
   with_lanes<T>(columns, [&]<int lanes>(Int<lanes>) {
     in_blocks<kSparseVectors>(0, (columns + lanes - 1) / lanes, [&]<int vectors>(Int<vectors>, Size vector) {
       Size at[vectors];

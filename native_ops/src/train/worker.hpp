@@ -35,7 +35,7 @@ class alignas(kCacheLine) Trial::Worker {
       for (auto k = static_cast<std::size_t>(number_); k < steps.starts.size(); k += stride) {
         const auto first = static_cast<std::size_t>(steps.starts[k]);
         if (k + stride < steps.starts.size()) {
-          steps.set.prefetch(static_cast<std::size_t>(steps.starts[k + stride]), steps.batch);
+          steps.set.prefetch(static_cast<std::size_t>(steps.starts[k + stride]));
         }
         const double loss = step(steps.set.batch(first, steps.batch), learning_rate);
         if (!losses.empty()) losses[k] = loss;

@@ -231,8 +231,9 @@ def apply_gradient_descent(
         )
     if strategy.is_stock:
         return stock.update(strategy.name, target, alpha, gradient, step)
+    optimiser = "sgd" if step is None else step.optimiser
+    loader.core().check_slots(optimiser, strategy.name, list(strategy.native_arguments))
     if step is not None:
-        loader.core().check_slots(step.optimiser, strategy.name, list(strategy.native_arguments))
         alpha = step.rate
     factors = dense_factors(gradient) if strategy.is_fused else None
     after: tuple[Any, ...] = ()

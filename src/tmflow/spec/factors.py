@@ -187,8 +187,8 @@ class Factors(BaseModel):
     spending: Spending | None = Field(None, description="retry policy: how much of the budget an abort costs")
     subscription: Subscription | None = Field(
         None,
-        description="the elided mutex: variable is TensorFlow's own, slots that and those of the optimiser's slots, "
-        "ours a std::mutex",
+        description="the elided mutexes: variable is TensorFlow's own, slots the variable's and those of its "
+        "optimiser's slots, ours a std::mutex",
     )
     chunk: int | None = Field(
         None, ge=0, le=1_000_000_000, description="elements per critical section; 0 = whole variable"

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from tmflow.base.canonical_json import sha256_of
 from tmflow.spec.factors import DRIVER_FACTORS, VALUES_BEFORE
-from tmflow.spec.strategies import owners
+from tmflow.spec.strategies import owners, parameters_of
 from tmflow.spec.trial import TrialSpec
 
 SOFTMAX = {
@@ -112,6 +112,10 @@ SPLIT = {**MLP, "driver": "cluster", "mode": "model_parallel"}
         (
             {**CLUSTER, "executor": "std_pool"},
             "executor std_pool does not go with transport grpc, which allows tensorflow",
+        ),
+        (
+            {**SOFTMAX, "strategy": "htm", **parameters_of("htm"), "subscription": "slots"},
+            "subscription slots does not go with optimiser sgd, which has no slots",
         ),
         ({**SOFTMAX, "transport": "df"}, "transport df belongs to driver cluster; driver session allows grpc"),
         ({**CLUSTER, "transport": "mpi"}, "transport"),

@@ -55,7 +55,7 @@ class ForeignRegion {
   virtual ~ForeignRegion() = default;
 
   ForeignMutex& mutex() { return mutex_; }
-  // Of the slots of the optimiser that updates the variable; none if it has no slots.
+  // Of the slots of the optimiser that updates the variable; none before set_slot_mutexes.
   std::span<ForeignMutex> slot_mutexes() { return slot_mutexes_; }
   // The caller keeps them alive as long as the region.
   void set_slot_mutexes(std::span<ForeignMutex> mutexes) { slot_mutexes_ = mutexes; }

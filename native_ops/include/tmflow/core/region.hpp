@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tmflow/core/slots.hpp"
+#include "tmflow/measure/counters.hpp"
 
 namespace tmflow {
 
@@ -54,7 +55,8 @@ class ArrayRegion {
  private:
   std::span<T> memory_;
   Mutex mutex_;
-  std::array<Mutex, kMostSlots> slot_mutexes_;
+  // Apart from the rest, as in TensorFlow, where they belong to other variables.
+  alignas(kCacheLine) std::array<Mutex, kMostSlots> slot_mutexes_;
 };
 
 }  // namespace tmflow

@@ -7,8 +7,10 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
+#include "tmflow/core/slots.hpp"
 #include "tmflow/measure/counters.hpp"
 #include "tmflow/sync/timed_lock.hpp"
 #include "tmflow/sync/waiting.hpp"
@@ -34,7 +36,7 @@ struct ElidableMutex {
   void lock() const { take(mutex); }
   void unlock() const { give_back(mutex); }
 
-  // Runs `visit(word)`, as a proxy does, or several mutexes do on the word of each.
+  // Calls `visit` with the word. ElidableMutexes calls it with the word of each mutex.
   template <class Visit>
   void for_each_word(const Visit& visit) const {
     visit(word);
@@ -49,14 +51,15 @@ struct ElidableMutex {
 // that lock several do not wait for each other in a circle.
 class ElidableMutexes {
  public:
-  static constexpr std::size_t kMost = 3;
+  static constexpr std::size_t kMost = 1 + kMostSlots;
 
   ElidableMutexes(const ElidableMutex& only) noexcept { add(only); }
 
   void add(const ElidableMutex& mutex) noexcept {
     assert(count_ < kMost);
     std::size_t at = count_++;
-    for (; at > 0 && mutex.mutex < mutexes_[at - 1].mutex; --at) mutexes_[at] = mutexes_[at - 1];
+    for (; at > 0 && std::less<>()(mutex.mutex, mutexes_[at - 1].mutex); --at)
+      mutexes_[at] = mutexes_[at - 1];
     mutexes_[at] = mutex;
   }
 
@@ -78,7 +81,7 @@ class ElidableMutexes {
  private:
   std::span<const ElidableMutex> all() const noexcept { return std::span(mutexes_).first(count_); }
 
-  std::array<ElidableMutex, kMost> mutexes_;
+  std::array<ElidableMutex, kMost> mutexes_{};
   std::size_t count_ = 0;
 };
 
@@ -148,7 +151,8 @@ class AbortRun {
 
 // Runs a critical section once, isolated from all critical sections of the mutex: `inside` a transaction of
 // `provider`, or, when the budget is spent, `under` the mutex. The two do the same; `inside` avoids
-// instructions that abort a transaction. `mutex` is an ElidableMutex, several, or a proxy of them.
+// instructions that abort a transaction. `mutex` is an ElidableMutex, several, or a proxy of them; with
+// several, all that is said of the mutex holds for each of them.
 //
 // Contract: `inside` must do nothing that a transaction cannot undo. Memory ordering: a commit is a single
 // point in the order of all transactions and of all critical sections of the mutex. Against the mutex: the

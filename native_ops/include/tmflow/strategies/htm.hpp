@@ -1,4 +1,5 @@
-// htm: hardware transactions elide the variable's own mutex, as in the study, or one of ours.
+// htm: hardware transactions elide the variable's own mutex, as in the study, also those of its optimiser's
+// slots, or one of ours.
 #pragma once
 
 #include <algorithm>
@@ -72,13 +73,16 @@ class Htm {
        .choices = "study_tsx, study_power, tuned"},
       {.name = "subscription",
        .fallback = "variable",
-       .summary = "the elided mutex: the variable's, with those of an optimiser's slots, or one of tmflow",
+       .summary =
+           "the elided mutexes: the variable's; the variable's and those of the optimiser's slots; or one of "
+           "tmflow",
        .choices = "variable, slots, ours"},
       kChunk,
   };
   static constexpr StrategyInfo info{
       .name = "htm",
-      .summary = "hardware transactions elide the variable's mutex, or one of tmflow",
+      .summary =
+          "hardware transactions elide the variable's mutex, also those of its slots, or one of tmflow",
       .updates = Consistency::tensor,
       .reads = Consistency::element,
       .snapshots = Consistency::tensor,  // with a chunk: of each chunk, as for updates
@@ -116,8 +120,11 @@ class Htm {
     const auto memory = region.memory(Holding::nothing);
     const htm::ElidableMutexes mutexes = elided(region, update.slots);
     if constexpr (FetchTakesMutex<R>) {
-      note_mutex(region);
-      if (subscription_ == Subscription::slots) note_mutexes(mutexes);  // of slots that were fetched, too
+      if (subscription_ == Subscription::slots) {
+        note_mutexes(mutexes);  // the fetches of the slots have locked theirs, too
+      } else {
+        note_mutex(region);
+      }
     }
     provider_.run(htm::ElidedUpdate<typename R::Value>{update, memory, chunk_, processor_}, mutexes, budget_,
                   stats);
@@ -185,20 +192,23 @@ class Htm {
           "subscription slots of strategy 'htm' needs an optimiser with slots: momentum, adagrad or adam");
     }
     if constexpr (HasSlotMutexes<R>) {
-      for (std::size_t i = 0; i < slots->count(); ++i) mutexes.add(htm::elidable(region.slot_mutexes()[i]));
-      return mutexes;
-    } else {
-      throw std::invalid_argument("the slots of this variable have no mutexes that htm could elide");
+      const auto of_slots = region.slot_mutexes();
+      if (of_slots.size() >= slots->count()) {
+        for (std::size_t i = 0; i < slots->count(); ++i) mutexes.add(htm::elidable(of_slots[i]));
+        return mutexes;
+      }
     }
+    throw std::invalid_argument("the slots of this variable have no mutexes that htm could elide");
   }
 
   // The variable's mutex was locked and unlocked again.
   template <Region R>
   void note_mutex(R& region) {
-    if (processor_ != nullptr) note_mutexes(htm::elidable(region.mutex()));
+    note_mutexes(htm::elidable(region.mutex()));
   }
 
   void note_mutexes(const htm::ElidableMutexes& mutexes) {
+    if (processor_ == nullptr) return;
     mutexes.for_each_word([&](const auto* word) { notice({Access::written(word, sizeof *word)}); });
   }
 

@@ -1,7 +1,9 @@
 // Memory that shares no cache line with anything else.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <span>
 #include <utility>
@@ -35,11 +37,17 @@ struct OwnLines {
 template <class T>
 using LinesOf = std::vector<T, OwnLines<T>>;
 
-// Starts to bring an array into the caches, and does not wait for it.
+// Starts to bring the first kilobytes of an array into the caches, and does not wait for them. A processor
+// can wait for a few lines at a time only, so it would not gain by more.
 template <class T>
 void prefetch_lines(std::span<const T> array) noexcept {
-  const auto* const bytes = reinterpret_cast<const std::byte*>(array.data());
-  for (std::size_t i = 0; i < array.size_bytes(); i += kCacheLine) __builtin_prefetch(bytes + i);
+  constexpr std::uintptr_t kFetched = 64;  // bytes, in one request of most processors
+  constexpr std::size_t kMost = 4096;
+  const auto begin = reinterpret_cast<std::uintptr_t>(array.data());
+  const std::uintptr_t end = begin + std::min(array.size_bytes(), kMost);
+  for (std::uintptr_t line = begin / kFetched * kFetched; line < end; line += kFetched) {
+    __builtin_prefetch(reinterpret_cast<const void*>(line));
+  }
 }
 
 // One object on separate cache lines.

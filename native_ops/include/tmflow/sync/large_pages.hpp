@@ -10,9 +10,10 @@
 
 namespace tmflow {
 
-// An allocator that asks Linux for pages of 2 MiB. A processor keeps the addresses of a few thousand pages:
-// of an array of 100 MB in pages of 4 KiB it must look up nearly every one that is read at random, and a
-// prefetch of it comes too late. Where Linux has no large page, the memory is in small ones.
+// An allocator that asks Linux for large pages (2 MiB on x86). A processor keeps the addresses of a few
+// thousand pages. An array of 100 MB has more pages of 4 KiB than that, so nearly each random read must look
+// up the address of its page first, and a prefetch comes too late. If Linux has no large page left, the
+// memory is in small ones.
 template <class T>
 struct LargePages {
   using value_type = T;

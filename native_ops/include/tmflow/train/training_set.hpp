@@ -63,12 +63,12 @@ class TrainingSet {
             .first = first};
   }
 
-  // Brings what is listed of these examples, and their labels, into the caches. A step reads them in the
-  // order of the training set's shuffled batches, so the processor cannot foresee where they are.
-  void prefetch(std::size_t first, std::size_t examples) const noexcept {
+  // Brings the list of the example and its label into the caches. Batches are shuffled, so the processor
+  // cannot foresee where they are; of the further examples of a batch it can.
+  void prefetch(std::size_t example) const noexcept {
     if (!sparse_) return;
-    prefetch_lines(labels_.subspan(first * classes_, examples * classes_));
-    for (std::size_t e = first; e < first + examples; ++e) sparse_->prefetch(e);
+    prefetch_lines(labels_.subspan(example * classes_, classes_));
+    sparse_->prefetch(example);
   }
 
  private:
