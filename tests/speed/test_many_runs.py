@@ -14,7 +14,7 @@ from tmflow.store.run_filter import RunFilter
 N = 1500
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_database_of_many_runs_is_whole_and_no_two_platforms_are_alike(tmp_path: Path) -> None:
     make(N, tmp_path / "many.db")
     url = sqlite_url(tmp_path / "many.db")

@@ -133,6 +133,7 @@ def test_an_unknown_executor_is_an_error_and_harms_nothing(target: str) -> None:
             assert session.run(two) == 2
 
 
+@pytest.mark.deep
 def test_a_trial_of_the_driver_has_its_executor_on_every_task(name: str) -> None:
     try:
         ours, theirs = (run(transport="df", executor=executor, threads=1) for executor in (name, runtime.TENSORFLOW))
