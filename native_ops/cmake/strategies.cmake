@@ -23,6 +23,7 @@ tmflow_add_strategy(combining Combining)
 tmflow_add_strategy(atomic Atomic)
 tmflow_add_strategy(block_stm BlockStm)
 tmflow_add_strategy(leashed Leashed)
+tmflow_add_strategy(local_steps LocalSteps)
 tmflow_add_strategy(adaptive Adaptive)
 
 # Every file must be in the list above.

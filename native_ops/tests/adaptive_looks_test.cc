@@ -1,5 +1,5 @@
 // adaptive: when it looks, which threads it counts, and which way it then chooses. The test controls the
-// time. The block lengths of an update show the way: 2,048 elements for `striped`, 4,096 for `combining`; the
+// time. The block lengths of an update show the way: 8,192 elements for `striped`, 4,096 for `combining`; the
 // other ways update the whole variable in one piece.
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ Stepped make(const std::string& promise) {
 std::size_t last_block = 0;
 void note_block(float*, const float*, float, std::size_t n) noexcept { last_block = n; }
 
-constexpr std::size_t kLarge = 16'384;  // so large that a look follows each update
+constexpr std::size_t kLarge = 32'768;  // so large that a look follows each update
 
 // A variable with the given number of elements.
 class Variable {
@@ -84,7 +84,7 @@ TEST(AdaptiveLooks, TheFirstLookGuessesByTheSize) {
   Stepped block = make("block"), small = make("block"), tensor = make("tensor");
   Variable variable(kLarge), short_one(4'000);
   EXPECT_EQ(variable.update(block, 1), kLarge);
-  EXPECT_EQ(variable.update(block, 1), 2'048);
+  EXPECT_EQ(variable.update(block, 1), 8'192);
   EXPECT_EQ(variable.update(tensor, 2), kLarge);
   EXPECT_EQ(short_one.update(small, 2), 4'000);
 }
@@ -112,8 +112,8 @@ TEST(AdaptiveLooks, ASecondUpdaterIsCountedWhenItWasSeenTwice) {
     }
     return last_block;
   };
-  EXPECT_EQ(window(), 2'048);
-  EXPECT_EQ(window(), 2'048);
+  EXPECT_EQ(window(), 8'192);
+  EXPECT_EQ(window(), 8'192);
   EXPECT_EQ(window(), 4'096);
 }
 
@@ -126,7 +126,7 @@ TEST(AdaptiveLooks, AReaderIsNoUpdater) {
     std::vector<float> copy(kLarge);
     ThreadStats stats;
     second.run([&] { strategy.read(same.region(), {.into = copy}, stats); });
-    EXPECT_EQ(variable.update(strategy, 4), 2'048);
+    EXPECT_EQ(variable.update(strategy, 4), 8'192);
   }
 }
 
@@ -165,7 +165,7 @@ TEST(AdaptiveLooks, AReaderInsideIsNoUpdater) {
   auto updates = std::async(std::launch::async, [&] { return variable.update(strategy, 40); });
   EXPECT_EQ(updates.wait_for(std::chrono::seconds(30)), std::future_status::ready);
   region.go_on();
-  EXPECT_EQ(updates.get(), 2'048);
+  EXPECT_EQ(updates.get(), 8'192);
 }
 
 // The region of the waiting thread, once eight updates of a window are made.
@@ -189,7 +189,7 @@ TEST(AdaptiveLooks, AnUpdaterThatWaitsIsCounted) {
         stats);
   });
   region.wait_until_inside();
-  EXPECT_EQ(variable.update(strategy, 14), 2'048);
+  EXPECT_EQ(variable.update(strategy, 14), 8'192);
   held_up = &region;
   variable.update(strategy, 1,
                   let_go);  // the last of the second window: the look after it waits for the second

@@ -11,6 +11,8 @@
 #include <mutex>
 #include <set>
 #include <stdexcept>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "block_mutants.hpp"
@@ -18,6 +20,7 @@
 #include "in_step.hpp"
 #include "repeated.hpp"
 #include "tmflow/core/lazy_by_size.hpp"
+#include "tmflow/core/registry.hpp"
 #include "tmflow/measure/audit.hpp"
 #include "tmflow/strategies/combining.hpp"
 #include "tmflow/strategies/striped.hpp"
@@ -49,6 +52,24 @@ TEST(Blocks, CoverEveryElementOnce) {
       EXPECT_EQ(next, elements) << "length " << length;
     }
   }
+}
+
+TEST(Blocks, FitTheVariableIfNoLengthIsGiven) {
+  for (const auto& [elements, striped, combining] :
+       std::vector<std::tuple<std::size_t, std::size_t, std::size_t>>{
+           {0, 2048, 4096}, {7850, 2048, 4096}, {100'352, 24'576, 12'288}, {3'211'264, 32'768, 16'384}}) {
+    EXPECT_EQ(Striped::kFitted.of(0, elements), striped);
+    EXPECT_EQ(Combining::kFitted.of(0, elements), combining);
+    EXPECT_EQ(Striped::kFitted.of(7, elements), 7u);
+  }
+}
+
+TEST(Blocks, ThatFitShowInTheConsistencyOfAVariable) {
+  const std::vector<std::string> fitted{"block=0"};
+  const Listed listed = listed_strategy("striped");
+  const Parameters parameters = parameters_of("striped", fitted);
+  EXPECT_EQ(listed.updates_over(parameters, 2048), Consistency::tensor);
+  EXPECT_EQ(listed.updates_over(parameters, 2049), Consistency::block);
 }
 
 TEST(LazyBySize, MakesOneOfEachSizeForAllCallers) {

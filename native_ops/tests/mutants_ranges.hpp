@@ -1,4 +1,4 @@
-// Copies of the strategies over ranges, of leashed and of atomic, each with a likely bug.
+// Copies of the strategies over ranges, and of those over copies, each with a likely bug.
 #pragma once
 
 #include <atomic>
@@ -7,6 +7,7 @@
 #include "tmflow/strategies/atomic.hpp"
 #include "tmflow/strategies/block_stm.hpp"
 #include "tmflow/strategies/leashed.hpp"
+#include "tmflow/strategies/local_steps.hpp"
 
 namespace tmflow::mutants {
 
@@ -53,6 +54,11 @@ struct WritesWhatIsHeld : publish::Sound {
 // leashed whose readers take the first version found for the newest one.
 struct TakesWhatItFound : publish::Sound {
   static constexpr bool kLooksAgain = false;
+};
+
+// local_steps that replaces the variable by a worker's copy, even if another worker has published since.
+struct ReplacesAlways : local::Sound {
+  static constexpr bool kComparesVersions = false;
 };
 
 // The element of atomic, written by a store instead of a compare-exchange. The threads meet between the load

@@ -66,9 +66,14 @@ def allowed_by_spec(name: str) -> str:
 
 
 def test_a_spec_allows_what_the_library_allows() -> None:
-    library = {p.name: p.allowed for variant in registry.variants() for p in variant.parameters}
+    library: dict[str, set[str]] = {}
+    for variant in registry.variants():
+        for parameter in variant.parameters:
+            library.setdefault(parameter.name, set()).add(parameter.allowed)
     shared = [name for name in PARAMETERS if name not in {*NATIVE_NAMES, *OF_THE_PROCESS}]
-    assert {name: library.get(name) for name in shared} == {name: allowed_by_spec(name) for name in shared}
+    by_spec = {name: {allowed_by_spec(name)} for name in shared}
+    by_spec["block"].add("1 to 1000000000")  # a spec refuses block 0 for strategies whose blocks have one length
+    assert {name: library.get(name) for name in shared} == by_spec
 
 
 @pytest.mark.parametrize("strategy", ["lock", "nolock", "htm", "itm", "stm", "tle"])

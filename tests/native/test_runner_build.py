@@ -11,6 +11,7 @@ from runner import Program, is_static, make_native
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.deep
 def test_make_native_needs_cmake_and_a_compiler_alone(native_program: Program) -> None:
     assert is_static(native_program.path)
     assert native_program.run("--version", env={}).returncode == 0

@@ -69,6 +69,7 @@ def in_python(results: Path, out: Path) -> Exported:
     return export_in_python(results, out, RunFilter(), None)
 
 
+@pytest.mark.deep
 def test_its_bundle_is_the_one_that_python_exports(export: Export, results: Path, tmp_path: Path) -> None:
     (tmp_path / "ours").mkdir()
     (tmp_path / "theirs").mkdir()

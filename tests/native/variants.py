@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tmflow.native._core import ParameterRow
 
 # Values to test of integer parameters; of the others all words are tested.
-NUMBERS = {"budget": (0, 1), "chunk": (1, 64, 1000), "block": (1, 64, 1000)}
+NUMBERS = {"budget": (0, 1), "chunk": (1, 64, 1000), "block": (1, 64, 1000), "every": (1, 3)}
 # Parameters to test together.
 TOGETHER: dict[str, list[tuple[str, ...]]] = {
     "lock": [("kernel=eigen", "optimisation=O0")],
@@ -41,7 +41,8 @@ TOGETHER: dict[str, list[tuple[str, ...]]] = {
         ("design=wt", "chunk=1000"),
         ("design=wt", "instrumentation=all", "optimisation=O0"),
     ],
-    "combining": [("block=1000000000",)],  # the whole variable
+    "striped": [("block=0",)],  # as fits the variable
+    "combining": [("block=0",), ("block=1000000000",)],  # as fits the variable; the whole variable
     "block_stm": [("block=64", f"manager={manager}") for manager in get_args(Manager)],
 }
 STRATEGIES = registry.source_names()

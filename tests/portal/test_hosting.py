@@ -64,6 +64,7 @@ def server(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             yield Server(ports, published)
 
 
+@pytest.mark.deep
 def test_a_visitor_reads_through_tls_and_sees_a_new_database_at_the_next_click(server: Server) -> None:
     address = f"https://{NAME}:{server.ports.https}"
     with chromium(f"--host-resolver-rules=MAP {NAME} 127.0.0.1") as browser:

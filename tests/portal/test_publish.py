@@ -194,6 +194,7 @@ def test_a_chart_can_stand_in_a_frame_and_its_page_shows_how(site: Published) ->
         assert (tag, attributes["title"]) == ("iframe", entry["title"])
 
 
+@pytest.mark.deep
 def test_the_site_may_link_to_a_live_portal(site: Published, tmp_path: Path) -> None:
     study, reader = load_study(project_root() / "config.yaml"), engine.open_reader(site.url)
     publish(reader, study, "full", tmp_path / "site", portal="https://portal.example.org/live/")

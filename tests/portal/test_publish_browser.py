@@ -67,6 +67,7 @@ def shown_figures(page: Page) -> list[str]:
     return [figure.get_attribute("id") or "" for figure in page.locator("figure:visible").all()]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", list(SIZES))
 def test_every_page_fits(page: Page, address: str, size: str, scheme: str, tmp_path: Path) -> None:

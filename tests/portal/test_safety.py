@@ -171,7 +171,7 @@ def test_inert_text_is_shown_as_it_stands_wherever_markdown_is_read(harmless: Pa
                 assert place.locator(MARKED).count() == 0, (kind, words)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_charts_of_hostile_text_draw_it(harmless: Page, hostile: URL, scheme: str, tmp_path: Path) -> None:
     harmless.emulate_media(color_scheme="dark" if scheme == "dark" else "light")

@@ -76,7 +76,7 @@ def state(path: Path) -> State:
     return revision, hashes
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("revision", OLDER)
 def test_every_revision_is_upgraded_whole_and_kept_beside(
     databases: dict[str, Path], states: dict[str, State], tmp_path: Path, revision: str

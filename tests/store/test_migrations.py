@@ -262,6 +262,7 @@ def test_no_run_is_left_without_its_spec(url: URL, tmp_path: Path) -> None:
     assert schema.check(url).ok
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("variant", "to", "says"),
     [
@@ -376,18 +377,27 @@ def test_the_sixteenth_revision_keeps_the_lost_updates_of_the_fifteenth(url: URL
     assert schema.check(url).ok
 
 
-def test_the_seventeenth_revision_keeps_what_the_sixteenth_held(url: URL, tmp_path: Path) -> None:
-    store(url, tmp_path, sample_runs(strategies=("lock", EMULATED), threads=(2,), rounds=1))
+@pytest.mark.parametrize(
+    ("behind", "change", "held"),
+    [
+        ("0016", "subscription = 'slots' WHERE subscription = 'variable'", "subscription slots"),
+        ("0017", "block = 0 WHERE strategy = 'striped'", "block 0"),
+    ],
+)
+def test_a_revision_that_allows_a_value_keeps_the_rest(
+    behind: str, change: str, held: str, url: URL, tmp_path: Path
+) -> None:
+    store(url, tmp_path, sample_runs(strategies=("lock", EMULATED, "striped"), threads=(2,), rounds=1))
     before, made = contents(url), definitions(url)
-    downgrade(url, "0016")
+    downgrade(url, behind)
     assert contents(url) == before
-    assert schema.upgrade(url)[:2] == ("0016", head())
+    assert schema.upgrade(url)[:2] == (behind, head())
     assert (contents(url), definitions(url)) == (before, made)
     with engine.writer_engine(url).begin() as connection:
-        connection.exec_driver_sql("UPDATE spec SET subscription = 'slots' WHERE subscription = 'variable'")
+        assert connection.exec_driver_sql(f"UPDATE spec SET {change}").rowcount == 1
     before = contents(url)
-    with pytest.raises(BadInput, match="revision 0016 cannot hold the subscription slots"):
-        downgrade(url, "0016")
+    with pytest.raises(BadInput, match=f"revision {behind} cannot hold the {held}"):
+        downgrade(url, behind)
     assert contents(url) == before
 
 

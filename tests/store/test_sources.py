@@ -86,6 +86,7 @@ def verdicts_by(reader: Engine, platform: str, **how: bool) -> dict[str, str]:
     return {judged.id: judged.finding.verdict for judged in verdicts(reader, "measured", platform, **how)}
 
 
+@pytest.mark.deep
 def test_invented_runs_change_nothing_that_was_measured_here(url: URL, tmp_path: Path) -> None:
     store(url, tmp_path / "local", local_runs())
     reader = engine.open_reader(url)

@@ -264,6 +264,7 @@ def test_the_others_go_on_without_a_worker_in_mode_async() -> None:
     assert text.startswith("worker 1 was ended by SIGKILL; the others went on, and finished 4000 of 6000 steps")
 
 
+@pytest.mark.deep
 def test_a_backup_takes_the_place_of_a_worker_in_mode_sync() -> None:
     error = killed(worker(2), mode="sync", threads=3, backup_workers=1, iterations=6000)
     assert "worker 2 was ended by SIGKILL; the others went on" in str(error)

@@ -332,7 +332,7 @@ NB_MODULE(_core, m) {
            "rows.")
       .def(
           "settle", &Region::settle,
-          "Copies the variable to the array, for a strategy that keeps it elsewhere (leashed). No update may "
+          "Copies the variable to the array, for a strategy that keeps it elsewhere. No update may "
           "run meanwhile.")
       .def(
           "restart", &Region::restart,

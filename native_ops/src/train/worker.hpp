@@ -83,10 +83,27 @@ class alignas(kCacheLine) Trial::Worker {
       }
       return;
     }
-    if (shared.shadow() == nullptr) return read(shared, {.into = copies_.region(region)}, *stats_[region]);
+    if (shared.shadow() == nullptr) {
+      if (sees_own_copy(region)) return;
+      return read(shared, {.into = copies_.region(region)}, *stats_[region]);
+    }
     WatchedRead watch(*shared.shadow());
     read(shared, {.into = copies_.region(region), .watch = &watch}, *stats_[region]);
     stats_[region]->count_read(watch.torn());
+  }
+
+  // Whether a consistent read needs no copy, because the strategy keeps one for this worker: then the pass
+  // reads that.
+  bool sees_own_copy(std::size_t region) {
+    if (trial_.plan_.reading != ReadingOf::consistent) return false;
+    Shared& shared = trial_.regions_[region]->value;
+    const std::span<const float> view = shared.strategy->view(shared.region, *stats_[region]);
+    if (view.empty()) return false;
+    const std::vector<Place>& places = trial_.placement_.places();
+    for (std::size_t variable = 0; variable < places.size(); ++variable) {
+      if (places[variable].region == region) read_[variable] = view.data() + places[variable].offset;
+    }
+    return true;
   }
 
   // A plain read happens outside the strategy; this notifies the strategy.

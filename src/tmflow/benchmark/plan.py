@@ -38,11 +38,15 @@ MORE_VARIANTS = (
     *("htm:chunk=1024", "stm:design=wt:manager=delay", "itm:method=gl_wt"),
 )
 
-# By strategy, the parameter that sets how many elements it updates atomically; 0 stands for all.
+# By strategy, the parameter that sets how many elements it updates atomically; 0 stands for all, but see
+# _SHORTEST_FITTED.
 _AS_A_WHOLE = {
     **dict.fromkeys(("lock", "spin", "htm", "stm"), "chunk"),
     **dict.fromkeys(("striped", "combining"), "block"),
 }
+
+# The shortest blocks of strategies whose `block` 0 is a length that fits the variable.
+_SHORTEST_FITTED = {"striped": 2048, "combining": 4096}
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def consistency_of(strategy: str, consistency: str, parameters: Mapping[str, Val
         return str(parameters["promise"])
     if strategy not in _AS_A_WHOLE:
         return consistency
-    part = parameters.get(_AS_A_WHOLE[strategy], 0)
+    part = parameters.get(_AS_A_WHOLE[strategy]) or _SHORTEST_FITTED.get(strategy, 0)
     return "block" if isinstance(part, int) and 0 < part < elements else "tensor"
 
 

@@ -154,6 +154,8 @@ def _value(text: str) -> str | int | float:
 
 _DEEP = "model=mnist_deep batch=1 threads=2"
 _MLP = "model=mnist_mlp activation=sigmoid driver=native"
+_COPIES = "strategy=local_steps every=16 reading=consistent"  # workers see each other's updates late
+_SOFTMAX_COPIES = f"model=mnist_softmax driver=native kernel=fused {_COPIES}"
 
 # The configurations of the targets (see `targets`), by label.
 OF_THE_TARGETS = (
@@ -161,10 +163,13 @@ OF_THE_TARGETS = (
     "softmax, native: model=mnist_softmax driver=native",
     "softmax, fused native: model=mnist_softmax driver=native kernel=fused",
     "softmax, fused native, 2 workers: model=mnist_softmax driver=native kernel=fused threads=2",
+    f"softmax, fused local steps, 2 workers: {_SOFTMAX_COPIES} threads=2",
+    f"softmax, fused local steps: {_SOFTMAX_COPIES}",
     f"MLP, native: {_MLP} batch=10",
     f"MLP, fused native: {_MLP} batch=10 kernel=fused",
     f"MLP, fused striped, 2 workers: {_MLP} batch=10 kernel=fused strategy=striped threads=2",
     f"MLP, fused combining, 2 workers: {_MLP} batch=10 kernel=fused strategy=combining threads=2",
+    f"MLP, fused local steps, 2 workers: {_MLP} batch=10 kernel=fused {_COPIES} threads=2",
     f"MLP, fused nolock, 2 workers: {_MLP} batch=10 kernel=fused strategy=nolock threads=2",
     f"MLP of one image, native: {_MLP}",
     f"MLP of one image, fused native: {_MLP} kernel=fused",

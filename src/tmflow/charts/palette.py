@@ -36,6 +36,7 @@ LOOKS: dict[str, Look] = {
     "block_stm": Look(PURPLE, "triangle-up"),
     "atomic": Look(GREY, "triangle-down"),
     "leashed": Look(BLUE, "cross"),
+    "local_steps": Look(VERMILLION, "diamond"),
     "combining": Look(GREEN, "square"),
     "spin": Look(SKY, "triangle-up"),
     "spin_then_mutex": Look(SKY, "square"),

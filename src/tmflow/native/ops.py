@@ -196,9 +196,9 @@ def apply_gradient_descent(
     variable, share the variable's memory and see later updates; so a gradient that is one of those fails when it is
     run.
 
-    Where a strategy keeps the variable elsewhere (`leashed`), a read of the variable itself sees no update: compute the
-    gradient from `read` with `consistent`, run `settle` before anything else reads the variable, and `settle` with
-    `restart` after it was assigned.
+    Where a strategy keeps the variable elsewhere (`leashed`, `local_steps`), a read of the variable itself lacks
+    updates: compute the gradient from `read` with `consistent`, run `settle` before anything else reads the variable,
+    and `settle` with `restart` after it was assigned.
 
     With kernel "fused", a gradient that `dense_factors` can take apart is not computed: the update waits for its
     factors, and for nothing else. Make it wait for every operation that must read the variable first

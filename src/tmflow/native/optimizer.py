@@ -35,8 +35,9 @@ def minimise(
     "fused" every update that can be fused is, `tracker.fused` names these variables, and all updates wait for all
     gradients.
 
-    A strategy that keeps the variables elsewhere (`leashed`) needs `read`, from `read` with `consistent`. It is
-    useful under any other strategy too: without it a variable may be updated while the step still reads it.
+    A strategy that keeps the variables elsewhere (`leashed`, `local_steps`) needs `read`, from `read` with
+    `consistent`. It is useful under any other strategy too: without it a variable may be updated while the step still
+    reads it.
 
     Raises as `apply_gradient_descent` does, and BadInput for a variable that the loss does not depend on, for a
     model without a dense layer under kernel "fused", and for a plain read of a variable whose updates are elsewhere.

@@ -197,6 +197,7 @@ UPDATE_CONSISTENCY = {
     "atomic": "element",
     "block_stm": "tensor",
     "leashed": "tensor",
+    "local_steps": "tensor",
     "adaptive": "tensor",
 }
 

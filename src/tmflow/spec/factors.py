@@ -209,9 +209,14 @@ class Factors(BaseModel):
         "that writes only where the gradient is not zero",
     )
     optimisation: Optimisation | None = Field(None, description="how the loop of the update is compiled")
-    block: int | None = Field(None, ge=1, le=1_000_000_000, description="elements per block")
+    block: int | None = Field(
+        None, ge=0, le=1_000_000_000, description="elements per block; 0: as fits the size of the variable"
+    )
     promise: AdaptiveConsistency | None = Field(
         None, description="the consistency that `adaptive` keeps, whatever it chooses"
+    )
+    every: int | None = Field(
+        None, ge=1, le=1_000_000, description="updates of a worker between two publications of its copy"
     )
 
 

@@ -48,6 +48,7 @@ STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
     "combining": {"block": 2048, **_KERNEL},
     "block_stm": {"block": 4096, "manager": "backoff", **_KERNEL},
     "leashed": _KERNEL,
+    "local_steps": {"every": 16, **_KERNEL},
     "adaptive": {"promise": "tensor", **_KERNEL},
 }
 
@@ -56,7 +57,13 @@ WITHOUT_LOCK_TIMES = ("itm", "stm")
 
 # Strategies that cannot update the arrays of an optimiser with a variable: they update element by element, instrument
 # only the accesses to the variable, or publish copies of it.
-WITHOUT_OPTIMISER_STATE = ("atomic", "itm", "leashed", "stm")
+WITHOUT_OPTIMISER_STATE = ("atomic", "itm", "leashed", "local_steps", "stm")
+
+# Strategies that keep the variable elsewhere than in its memory, so that workers must read consistently.
+KEEPING_ELSEWHERE = ("leashed", "local_steps")
+
+# Strategies whose blocks fit the size of the variable if `block` is 0.
+FITTING_BLOCKS = ("combining", "striped")
 
 # The transactions of strategies without a provider; `block_stm` counts by the causes of `stm`.
 MECHANISMS: dict[str, str] = {"itm": "itm", "stm": "stm", "tle": "tle", "block_stm": "stm"}

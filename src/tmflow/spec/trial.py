@@ -13,7 +13,15 @@ from tmflow.base.text import several
 from tmflow.spec.factors import DRIVER_FACTORS, OWN_DATA, OWN_THREADS, OWNERS, PIXELS, SYNTHETIC, VALUES_BEFORE, Factors
 from tmflow.spec.models import MODELS, models_of
 from tmflow.spec.process_env import process_environment
-from tmflow.spec.strategies import PARAMETERS, WITHOUT_OPTIMISER_STATE, Value, owners, says_whole_update
+from tmflow.spec.strategies import (
+    FITTING_BLOCKS,
+    KEEPING_ELSEWHERE,
+    PARAMETERS,
+    WITHOUT_OPTIMISER_STATE,
+    Value,
+    owners,
+    says_whole_update,
+)
 
 Evidence = Literal["measured", "emulated", "simulated", "published"]
 TimeDomain = Literal["wall", "simulated", "reported"]
@@ -73,9 +81,9 @@ class TrialSpec(Factors):
             raise ValueError(
                 "kernel fused belongs to modes async and model_parallel: the mean of several gradients has no factors"
             )
-        if self.strategy == "leashed":
+        if self.strategy in KEEPING_ELSEWHERE:
             raise ValueError(
-                "strategy leashed belongs to drivers session and native: workers read a server's memory, "
+                f"strategy {self.strategy} belongs to drivers session and native: workers read a server's memory, "
                 "and it keeps the variables elsewhere"
             )
         if self.provider == "emulated":
@@ -149,6 +157,14 @@ class TrialSpec(Factors):
     def _own_data_has_its_own_frequencies(self) -> Self:
         if self.dataset == OWN_DATA and self.skew is not None:
             raise ValueError(f"skew {self.skew} belongs to dataset synthetic: a file has its own frequencies")
+        return self
+
+    @model_validator(mode="after")
+    def _blocks_have_a_length(self) -> Self:
+        if self.block == 0 and self.strategy not in FITTING_BLOCKS:
+            raise ValueError(
+                f"block 0 (as fits the variable) belongs to {', '.join(FITTING_BLOCKS)}, not to {self.strategy}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -49,6 +49,7 @@ def require_exact(run: Run) -> None:
     assert sum(row.steps for row in run.staleness) == 40
 
 
+@pytest.mark.deep
 def test_a_slow_network_makes_each_step_as_much_slower_and_counts_stay_exact(tmp_path: Path) -> None:
     with network(DELAY_S, loss=0) as link, tasks(ADDRESSES, tmp_path) as begin:
         run = trained(begin, link, tmp_path / "run.jsonl")
@@ -83,6 +84,7 @@ def test_a_network_that_loses_frames_loses_no_update(tmp_path: Path) -> None:
     require_exact(run)
 
 
+@pytest.mark.deep
 def test_a_network_that_is_cut_ends_all_tasks_within_their_limit(tmp_path: Path) -> None:
     options = ("--iterations", "2000000", "--wait", str(ANSWER_S))
     with network(delay_s=0, loss=0) as link, tasks(ADDRESSES, tmp_path) as begin:

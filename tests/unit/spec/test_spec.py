@@ -149,6 +149,10 @@ SPLIT = {**MLP, "driver": "cluster", "mode": "model_parallel"}
         ({**SPLIT, "slowdown": 2}, "slowdown 2 belongs to modes async and sync: in mode model_parallel worker 0 takes"),
         ({**SPLIT, "backup_workers": 1}, "backup_workers 1 belongs to mode sync; mode model_parallel allows 0"),
         ({**CLUSTER, "strategy": "leashed"}, "strategy leashed belongs to drivers session and native"),
+        ({**CLUSTER, "strategy": "local_steps", "every": 16}, "strategy local_steps belongs to drivers session and"),
+        ({**SOFTMAX, "strategy": "local_steps", "every": 0}, "every"),
+        ({**SOFTMAX, "every": 4}, "every belongs to local_steps, not to lock"),
+        ({**SOFTMAX, "strategy": "block_stm", "block": 0}, r"block 0 \(as fits the variable\) belongs to combining"),
         (
             {**CLUSTER, "strategy": "htm", "provider": "emulated", "profile": "x"},
             "provider emulated belongs to drivers session and native",
@@ -165,10 +169,6 @@ SPLIT = {**MLP, "driver": "cluster", "mode": "model_parallel"}
         ({**SOFTMAX, "reading": None}, "reading"),
         ({**SOFTMAX, "block": 1}, "block belongs to striped, combining, block_stm, not to lock"),
         ({**SOFTMAX, "strategy": "striped", "block": -1}, "block"),
-        *(
-            ({**SOFTMAX, "strategy": strategy, "block": 0}, "block")
-            for strategy in ("striped", "combining", "block_stm")
-        ),
         ({**SOFTMAX, "strategy": "adaptive", "promise": "step"}, "promise"),
         ({**SOFTMAX, "promise": "block"}, "promise belongs to adaptive, not to lock"),
     ],

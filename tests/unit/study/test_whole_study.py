@@ -45,6 +45,7 @@ DISTRIBUTED = [
 RUNTIMES = ["transport-mnist", "transport-strategy", "exec-mnist", "exec-convnets", "exec-overhead"]
 SPARSE = ["sparse-contention", "sparse-accuracy", "sparse-step-atomicity"]
 OPTIMISERS = ["optimiser-state"]
+COPIES = ["local-steps"]
 # Figure, model, batch and matrix, as in DESIGN's table of the study.
 TABLE = {
     **dict.fromkeys(FIGURES[:3], ("mnist_softmax", 100, 784, 1000)),
@@ -59,7 +60,7 @@ TABLE = {
 LOCKS = ["htm", "tf_lock", "tf_nolock"]
 MINUTES = {"full": 90, "quick": 4}
 MINUTES_OF_DISTRIBUTED = MINUTES_OF_RUNTIMES = MINUTES_OF_SPARSE = 40
-MINUTES_OF_OPTIMISERS = 10
+MINUTES_OF_OPTIMISERS = MINUTES_OF_COPIES = 10
 EPOCH = 600  # steps at batch 100
 
 
@@ -77,7 +78,16 @@ def shown(study: Study, experiment: str) -> list[TrialSpec]:
 
 
 def test_it_is_the_whole_study_in_its_order(study: Study) -> None:
-    assert list(study.experiments) == [*FIGURES, *AUTOPSIES, *BEYOND, *DISTRIBUTED, *RUNTIMES, *SPARSE, *OPTIMISERS]
+    assert list(study.experiments) == [
+        *FIGURES,
+        *AUTOPSIES,
+        *BEYOND,
+        *DISTRIBUTED,
+        *RUNTIMES,
+        *SPARSE,
+        *OPTIMISERS,
+        *COPIES,
+    ]
     assert (study.rounds, study.threads) == (6, "auto")
     assert all(experiment.question.endswith("?") for experiment in study.experiments.values())
 
@@ -296,12 +306,13 @@ def test_it_fits_into_its_time_on_two_cores(study: Study, tmp_path: Path, scale:
     if scale == "quick":
         assert sum(map(plan.estimated_s, plan.experiments)) < 60 * MINUTES[scale]
         return
-    others = [name for name in plan.experiments if name not in {*DISTRIBUTED, *RUNTIMES, *SPARSE, *OPTIMISERS}]
+    others = [name for name in plan.experiments if name not in {*DISTRIBUTED, *RUNTIMES, *SPARSE, *OPTIMISERS, *COPIES}]
     assert sum(map(plan.estimated_s, others)) < 60 * MINUTES[scale]
     assert sum(map(plan.estimated_s, DISTRIBUTED)) < 60 * MINUTES_OF_DISTRIBUTED
     assert sum(map(plan.estimated_s, RUNTIMES)) < 60 * MINUTES_OF_RUNTIMES
     assert sum(map(plan.estimated_s, SPARSE)) < 60 * MINUTES_OF_SPARSE
     assert sum(map(plan.estimated_s, OPTIMISERS)) < 60 * MINUTES_OF_OPTIMISERS
+    assert sum(map(plan.estimated_s, COPIES)) < 60 * MINUTES_OF_COPIES
 
 
 def test_the_distributed_study_has_the_models_and_rates_of_its_report(study: Study) -> None:

@@ -31,6 +31,20 @@ struct Blocks {
   constexpr std::size_t end(std::size_t block) const noexcept { return first(block) + size(block); }
 };
 
+// The length of a block that fits a variable of `elements` elements: a `share` of it, in multiples of
+// `shortest`, at most `longest`.
+struct FittedBlock {
+  std::size_t share, shortest, longest;
+
+  constexpr std::size_t of(std::size_t elements) const noexcept {
+    return std::clamp(elements / share / shortest * shortest, shortest, longest);
+  }
+  // `given`, or if that is 0, the length that fits.
+  constexpr std::size_t of(std::size_t given, std::size_t elements) const noexcept {
+    return given == 0 ? of(elements) : given;
+  }
+};
+
 // Visit the blocks that have one of these rows. They divide only after a gap: a division takes as long as the
 // visit of a small block.
 template <class T, class Visit>

@@ -68,6 +68,12 @@ class Held final : public AnyStrategy<R> {
     }
   }
 
+  std::span<const typename R::Value> view([[maybe_unused]] R& region,
+                                          [[maybe_unused]] ThreadStats& stats) override {
+    if constexpr (requires { strategy_.view(region, stats); }) return strategy_.view(region, stats);
+    return {};
+  }
+
   void settle([[maybe_unused]] R& region) override {
     if constexpr (requires { strategy_.settle(region); }) strategy_.settle(region);
   }

@@ -74,7 +74,9 @@ struct StrategyInfo {
 //
 // A strategy that keeps the variable outside the region's memory has `settle(region)`, which brings the
 // memory up to date for readers outside the strategy, and `restart(region)` for after an assignment of the
-// memory, which then holds the variable. Both must be called while no thread updates.
+// memory, which then holds the variable. Both must be called while no thread updates. If it keeps a copy for
+// each worker, it has `view(region, stats)`, which returns the worker's, so that a worker need not copy what
+// it reads.
 //
 // All accesses to the variable's elements go through the kernels of the update and of the read, or through
 // find_copy, so that a test can replace them.

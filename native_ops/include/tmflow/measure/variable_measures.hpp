@@ -149,7 +149,11 @@ class VariableMeasures {
   // The number of elements that one lock of the strategy guards; each lock has a multiple of them.
   std::size_t guarded_by(const Listed& listed, const Parameters& values) const {
     // A strategy of `block` consistency has a parameter of that name: the length of a block.
-    if (listed.info.updates == Consistency::block) return static_cast<std::size_t>(values.integer("block"));
+    // 0: it fits the variable, and is a multiple of a shadow's block.
+    if (listed.info.updates == Consistency::block) {
+      const auto block = static_cast<std::size_t>(values.integer("block"));
+      return block == 0 ? Shadow::kBlock : block;
+    }
     // `adaptive` chooses among strategies with blocks of a multiple of a shadow's block. Chunks exclude each
     // other, even if they share a count: they have one mutex, and transactions of two conflict on the count.
     const bool in_blocks = listed.updates_over(values, elements_) == Consistency::block;

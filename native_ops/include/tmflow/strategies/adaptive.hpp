@@ -85,7 +85,7 @@ class BasicAdaptive {
     kTensorWays,
     kStriped = kTensorWays,
     kCombining,
-    kCombiningLong,
+    kCombiningFitted,
     kAllWays
   };
 
@@ -110,7 +110,7 @@ class BasicAdaptive {
       case kCombining:
         return f(combining_);
       default:
-        return f(combining_long_);
+        return f(combining_fitted_);
     }
   }
 
@@ -146,16 +146,16 @@ class BasicAdaptive {
     const bool fits_a_cache = elements < 200'000;
     if (keeps_whole_) return fits_a_cache ? kBlockStm : kSpin;
     if (elements < 4'096 || (elements < 16'384 && threads > 2)) return kBlockStm;
-    return fits_a_cache && threads == 2 ? kCombiningLong : kCombining;
+    return threads == 2 ? kCombiningFitted : kCombining;
   }
 
   const bool keeps_whole_;
   Spin spin_;
   LockPthread mutex_;
   BasicBlockStm<std::atomic, ranges::Uncounted> block_stm_{4096};
-  Striped striped_{2048};
+  Striped striped_{0};
   Combining combining_{2048};
-  Combining combining_long_{4096};
+  Combining combining_fitted_{0};
 
   std::mutex looking_;  // guards the rest, except the gate
   typename Clock::time_point looked_at_{};

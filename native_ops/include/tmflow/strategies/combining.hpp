@@ -75,8 +75,13 @@ template <template <class> class Atom = std::atomic>
 class BasicCombining {
  public:
   static constexpr Parameter kParameters[] = {
-      {.name = "block", .fallback = "2048", .summary = "elements per lock", .low = 1, .high = 1'000'000'000},
+      {.name = "block",
+       .fallback = "2048",
+       .summary = "elements per lock; 0: as fits the size of the variable",
+       .high = 1'000'000'000},
   };
+  // As docs/speed.md finds fast: for large variables, a block as large as the nearest cache.
+  static constexpr FittedBlock kFitted{.share = 8, .shortest = 4096, .longest = 16'384};
   static constexpr StrategyInfo info{
       .name = "combining",
       .summary =
@@ -85,8 +90,11 @@ class BasicCombining {
       .reads = Consistency::element,
       .snapshots = Consistency::block,
       .parameters = kParameters,
-      .updates_over = [](const Parameters& given,
-                         std::size_t n) { return consistency_in_parts(given.integer("block"), n); },
+      .updates_over =
+          [](const Parameters& given, std::size_t n) {
+            const auto block = static_cast<std::size_t>(given.integer("block"));
+            return consistency_in_parts(static_cast<std::int64_t>(kFitted.of(block, n)), n);
+          },
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
@@ -98,7 +106,7 @@ class BasicCombining {
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    Variable& variable = variables_.of(memory.size(), memory.size(), block_);
+    Variable& variable = variables_.of(memory.size(), memory.size(), kFitted.of(block_, memory.size()));
     const bool backwards = stats.updates() % 2 != 0;
     stats.count(Contention::taken_blocks,
                 update.rows != nullptr ? variable.apply_rows(memory, update, backwards, stats)
@@ -109,7 +117,7 @@ class BasicCombining {
   template <Region R>
   void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    const Variable& variable = variables_.of(memory.size(), memory.size(), block_);
+    const Variable& variable = variables_.of(memory.size(), memory.size(), kFitted.of(block_, memory.size()));
     for (std::size_t number = 0; number < variable.blocks.count(); ++number) {
       const TimedLockGuard held(variable.state[number].lock, stats);
       reading(memory, variable.blocks.first(number), variable.blocks.size(number));

@@ -43,8 +43,13 @@ template <template <class> class Atom = std::atomic>
 class BasicStriped {
  public:
   static constexpr Parameter kParameters[] = {
-      {.name = "block", .fallback = "2048", .summary = "elements per lock", .low = 1, .high = 1'000'000'000},
+      {.name = "block",
+       .fallback = "2048",
+       .summary = "elements per lock; 0: as fits the size of the variable",
+       .high = 1'000'000'000},
   };
+  // Four blocks, so that threads seldom meet, but not so many that locking them takes long (docs/speed.md).
+  static constexpr FittedBlock kFitted{.share = 4, .shortest = 2048, .longest = 32'768};
   static constexpr StrategyInfo info{
       .name = "striped",
       .summary = "each block of the variable has a lock; an update takes and releases one after another",
@@ -52,8 +57,11 @@ class BasicStriped {
       .reads = Consistency::element,
       .snapshots = Consistency::block,
       .parameters = kParameters,
-      .updates_over = [](const Parameters& given,
-                         std::size_t n) { return consistency_in_parts(given.integer("block"), n); },
+      .updates_over =
+          [](const Parameters& given, std::size_t n) {
+            const auto block = static_cast<std::size_t>(given.integer("block"));
+            return consistency_in_parts(static_cast<std::int64_t>(kFitted.of(block, n)), n);
+          },
   };
 
   static std::optional<std::string> why_not() { return std::nullopt; }
@@ -65,7 +73,7 @@ class BasicStriped {
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    const Stripes& stripes = stripes_.of(memory.size(), memory.size(), block_);
+    const Stripes& stripes = stripes_.of(memory.size(), memory.size(), kFitted.of(block_, memory.size()));
     const bool backwards = (ThreadNumber<Atom>::own() + static_cast<std::uint64_t>(stats.updates())) % 2 != 0;
     struct Postponed {
       std::size_t block, row;
@@ -95,7 +103,7 @@ class BasicStriped {
   template <Region R>
   void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    const Stripes& stripes = stripes_.of(memory.size(), memory.size(), block_);
+    const Stripes& stripes = stripes_.of(memory.size(), memory.size(), kFitted.of(block_, memory.size()));
     for (std::size_t block = 0; block < stripes.blocks.count(); ++block) {
       const TimedLockGuard held(stripes.lock(block), stats);
       reading(memory, stripes.blocks.first(block), stripes.blocks.size(block));

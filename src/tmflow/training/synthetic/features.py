@@ -47,7 +47,7 @@ def _made(seed: int, features: int, nonzeros: int, width: int, skew: float) -> R
 
 
 def draw(seed: int, features: int, nonzeros: int, width: int, skew: float) -> Examples:
-    """Draw all examples, those of the tests last. An example draws again what it has already."""
+    """Draw all examples, those of the tests last. If an example has a feature already, it draws another one."""
     rng = np.random.default_rng([seed, 4])
     draw_ranks = drawer(rng, frequencies(features, skew))
     ranks = draw_ranks((TRAIN + TEST, nonzeros))
