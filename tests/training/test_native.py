@@ -139,6 +139,7 @@ def test_one_worker_ends_where_a_session_does(run: Run, model: dict[str, Any]) -
         ("lock", "consistent"),
         ("stm", "consistent"),
         ("leashed", "consistent"),
+        ("local_steps", "consistent"),
     ],
 )
 @pytest.mark.parametrize("model", [SOFTMAX, RELU, SIGMOID], ids=["softmax", "relu", "sigmoid"])
@@ -194,7 +195,7 @@ def test_counts_add_up(run: Run, threads: int, layout: str, names: list[str]) ->
     assert measured.aborts == []
 
 
-@pytest.mark.parametrize("strategy", ["lock", "block_stm", "stm", "leashed"])
+@pytest.mark.parametrize("strategy", ["lock", "block_stm", "stm", "leashed", "local_steps"])
 def test_full_measures(run: Run, strategy: str) -> None:
     """Tensor consistency loses and tears nothing; a strategy that works outside the memory reports no torn reads."""
     spec = make_spec(strategy=strategy, threads=3, iterations=600, reading="consistent", measures="full", batch=1)
@@ -202,7 +203,7 @@ def test_full_measures(run: Run, strategy: str) -> None:
     assert [(row.variable, row.expected, row.lost) for row in measured.lost] == [("W", 600 * 7840, 0), ("b", 6000, 0)]
     read_counts = {(row.worker, row.variable): (row.reads, row.torn) for row in measured.reads}
     steps = {(worker, name): (200, 0) for worker in range(3) for name in ("W", "b")}
-    assert read_counts == ({} if strategy in ("leashed", "stm") else steps)
+    assert read_counts == ({} if strategy in ("leashed", "local_steps", "stm") else steps)
     assert {row.lock_held_s is None for row in measured.counters} == {strategy == "stm"}
 
 
@@ -270,6 +271,7 @@ def test_four_workers_learn_under_every_strategy(run: Run, strategy: str, model:
         ({"kernel": "fused", "optimisation": "O3", "layout": "joined"}, "kernel fused updates each dense layer"),
         (EMULATED | {"kernel": "fused"}, "kernel fused does not go with provider emulated"),
         ({"strategy": "leashed"}, "strategy leashed keeps the variables elsewhere"),
+        ({"strategy": "local_steps"}, "strategy local_steps keeps the variables elsewhere"),
     ],
 )
 def test_what_it_cannot_run(factors: dict[str, Any], reason: str) -> None:

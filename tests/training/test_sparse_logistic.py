@@ -87,6 +87,7 @@ def test_every_strategy_trains_natively_to_the_same_weights(strategy: str) -> No
         {"strategy": "striped", "block": 5},
         {"strategy": "lock", "gradient_cost": 3},
         {"strategy": "leashed", "reading": "consistent"},
+        {"strategy": "local_steps", "every": 7, "reading": "consistent"},
         EMULATED,
         EMULATED | {"chunk": 5},
     ],
