@@ -41,7 +41,7 @@ MORE_VARIANTS = (
 # By strategy, the parameter that sets how many elements it updates atomically; 0 stands for all.
 _AS_A_WHOLE = {
     **dict.fromkeys(("lock", "spin", "htm", "stm"), "chunk"),
-    **dict.fromkeys(("striped", "combining"), "block"),
+    **dict.fromkeys(("striped", "combining", "htm_if_fits"), "block"),
 }
 
 

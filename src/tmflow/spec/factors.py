@@ -210,6 +210,9 @@ class Factors(BaseModel):
     )
     optimisation: Optimisation | None = Field(None, description="how the loop of the update is compiled")
     block: int | None = Field(None, ge=1, le=1_000_000_000, description="elements per block")
+    fits: int | None = Field(
+        None, ge=1, le=1_000_000_000, description="elements of a transaction at most; a larger update takes locks"
+    )
     promise: AdaptiveConsistency | None = Field(
         None, description="the consistency that `adaptive` keeps, whatever it chooses"
     )

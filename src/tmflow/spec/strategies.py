@@ -35,6 +35,15 @@ STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
         "chunk": 0,
         **_KERNEL,
     },
+    "htm_if_fits": {
+        "provider": _HERE,
+        "profile": None,
+        "budget": 5,
+        "spending": "study_tsx",
+        "block": 2048,
+        "fits": 4096,
+        **_KERNEL,
+    },
     "tle": {"tunables": "default", **_KERNEL},
     "stm": {
         "design": "wb_etl",
