@@ -11,9 +11,17 @@ void run(const ElidedUpdate<T>& elided, const ElidableMutexes& mutexes, Budget b
   emulated::run_chunks(processor.here(), processor.machine().line_bytes, elided, mutexes, budget, stats);
 }
 
+template <class T>
+bool run_whole(const ElidedUpdate<T>& elided, const TouchedLocks<T>& locks, Budget budget,
+               ThreadStats& stats) {
+  emulated::Processor& processor = *elided.processor;
+  return emulated::try_whole(processor.here(), processor.machine().line_bytes, elided, locks, budget, stats);
+}
+
 }  // namespace
 
-constinit const Provider kEmulated{"emulated", [] { return std::optional<std::string>(); }, run<float>,
-                                   run<double>};
+constinit const Provider kEmulated{"emulated",       [] { return std::optional<std::string>(); },
+                                   run<float>,       run<double>,
+                                   run_whole<float>, run_whole<double>};
 
 }  // namespace tmflow::htm

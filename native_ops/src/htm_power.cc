@@ -34,6 +34,11 @@ std::optional<std::string> why_not() {
 
 }  // namespace
 
-constinit const Provider kPower{"power", why_not, run_chunks<Attempt, float>, run_chunks<Attempt, double>};
+constinit const Provider kPower{"power",
+                                why_not,
+                                run_chunks<Attempt, float>,
+                                run_chunks<Attempt, double>,
+                                try_whole<Attempt, float>,
+                                try_whole<Attempt, double>};
 
 }  // namespace tmflow::htm

@@ -41,6 +41,11 @@ std::optional<std::string> why_not() {
 
 }  // namespace
 
-constinit const Provider kRtm{"rtm", why_not, run_chunks<Attempt, float>, run_chunks<Attempt, double>};
+constinit const Provider kRtm{"rtm",
+                              why_not,
+                              run_chunks<Attempt, float>,
+                              run_chunks<Attempt, double>,
+                              try_whole<Attempt, float>,
+                              try_whole<Attempt, double>};
 
 }  // namespace tmflow::htm

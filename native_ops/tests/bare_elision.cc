@@ -14,7 +14,8 @@
 #include <vector>
 
 #include "tmflow/core/registry.hpp"
-#include "tmflow/strategies/htm.hpp"
+#include "tmflow/htm/mutex_word.hpp"
+#include "tmflow/htm/transactions.hpp"
 
 namespace {
 
@@ -23,7 +24,7 @@ using namespace tmflow;
 constexpr int kThreads = 4, kUpdates = 25, kElements = 100, kChunk = 30;
 constexpr std::int64_t kBudget = 5;
 
-const htm::Provider& own_provider() { return Htm::kNative == "power" ? htm::kPower : htm::kRtm; }
+const htm::Provider& own_provider() { return htm::kNative == "power" ? htm::kPower : htm::kRtm; }
 
 // Every thread adds 1 to each element kUpdates times, in chunks; prints the counts and whether the sums are
 // exact.

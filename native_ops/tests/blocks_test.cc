@@ -58,9 +58,9 @@ TEST(Blocks, FitTheVariableIfNoLengthIsGiven) {
   for (const auto& [elements, striped, combining] :
        std::vector<std::tuple<std::size_t, std::size_t, std::size_t>>{
            {0, 2048, 4096}, {7850, 2048, 4096}, {100'352, 24'576, 12'288}, {3'211'264, 32'768, 16'384}}) {
-    EXPECT_EQ(Striped::kFitted.of(0, elements), striped);
+    EXPECT_EQ(kFittedStripe.of(0, elements), striped);
     EXPECT_EQ(Combining::kFitted.of(0, elements), combining);
-    EXPECT_EQ(Striped::kFitted.of(7, elements), 7u);
+    EXPECT_EQ(kFittedStripe.of(7, elements), 7u);
   }
 }
 

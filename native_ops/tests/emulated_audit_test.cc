@@ -392,7 +392,7 @@ TEST(EmulatedParameters, BelongTogether) {
   EXPECT_EQ(fails({"provider=emulated", "machine=provider=rtm;line_bytes=64"}),
             "the emulated machine: siblings is missing");
   EXPECT_EQ(why_not("htm", on(kTsx)), std::nullopt);
-  const std::string other = Htm::kNative == "rtm" ? "power" : "rtm";
+  const std::string other = kNative == "rtm" ? "power" : "rtm";
   EXPECT_TRUE(why_not("htm", std::vector{"provider=" + other}).has_value());
 }
 

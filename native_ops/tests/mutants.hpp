@@ -6,6 +6,9 @@
 #include <mutex>
 
 #include "in_step.hpp"
+#include "tmflow/core/lazy_by_size.hpp"
+#include "tmflow/core/stripes.hpp"
+#include "tmflow/htm/fitting.hpp"
 #include "tmflow/htm/mutex_word.hpp"
 #include "tmflow/htm/update.hpp"
 #include "tmflow/strategies/lock.hpp"
@@ -130,6 +133,34 @@ struct FallsBackToNothing {
         [&] { update(memory, 0, memory.size()); }, [] {});
     stats.count_update();
   }
+};
+
+// htm_if_fits without subscription, with one thread under the lock of the only block and one in a
+// transaction, to which no lock seems to be taken.
+class LockBesideTransaction {
+ public:
+  template <Region R>
+  void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
+    const auto memory = region.memory(Holding::nothing);
+    const Stripes& stripes = stripes_.of(memory.size(), memory.size(), memory.size());
+    const std::size_t fits = turns_++ % 2 == 0 ? 0 : memory.size();
+    htm::update_if_fits(
+        update, fits, {5, htm::Spending::study_tsx}, stats,
+        [&](htm::Budget budget) {
+          return htm::try_transactions(Unharmed(), NeverTaken(), budget, stats,
+                                       [&] { update(memory, 0, memory.size()); });
+        },
+        [&] { update_by_block(stripes, update, memory, stats); });
+  }
+
+ private:
+  struct NeverTaken {
+    static bool taken() noexcept { return false; }
+    static void wait(Turn) noexcept {}
+  };
+
+  LazyBySize<Stripes> stripes_;
+  std::atomic<unsigned> turns_{0};
 };
 
 // Chunks that end one element too late or one too early.

@@ -51,6 +51,8 @@ TYPED_TEST(Mutants, OfSpinThenMutex) { this->lose_half(mutants::SpinThenNothing{
 
 TYPED_TEST(Mutants, OfHtmWithoutSubscription) { this->lose_half(mutants::MutexBesideTransaction()); }
 
+TYPED_TEST(Mutants, OfHtmIfFitsWithoutSubscription) { this->lose_half(mutants::LockBesideTransaction()); }
+
 TYPED_TEST(Mutants, OfWhichNoLockIsOne) { this->lose_half(NoLock{}); }
 
 TYPED_TEST(Mutants, OfHtmThatAbortsWithoutUndoing) {

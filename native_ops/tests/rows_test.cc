@@ -225,6 +225,11 @@ std::vector<Given> variants_of(const Listed& listed) {
       variants.push_back({"provider=emulated", kEmulatedMachine, chunk});
     }
   }
+  if (listed.info.name == "htm_if_fits") {
+    for (const char* const fits : {"fits=1", "fits=20", "fits=1000"}) {
+      variants.push_back({"provider=emulated", kEmulatedMachine, "block=3", fits});
+    }
+  }
   return variants;
 }
 

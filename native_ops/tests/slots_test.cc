@@ -59,6 +59,8 @@ std::vector<Variant> in_place() {
   variants.push_back({"htm", {"provider=emulated", kMachine}});
   variants.push_back({"htm", {"provider=emulated", kMachine, "subscription=slots"}});
   variants.push_back({"htm", {"provider=emulated", kMachine, "chunk=300", "budget=1000"}});
+  for (const char* const fits : {"fits=1", "fits=1000000"})
+    variants.push_back({"htm_if_fits", {"provider=emulated", kMachine, "block=300", fits}});
   return variants;
 }
 

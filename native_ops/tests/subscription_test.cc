@@ -41,7 +41,7 @@ int lost_between_lock_and_elision(std::uint32_t mask) {
   ThreadStats locking, eliding;
   htm::ElidableMutex mutex = htm::elidable(region.mutex());
   mutex.mask &= mask;
-  const htm::Provider& provider = Htm::kNative == "power" ? htm::kPower : htm::kRtm;
+  const htm::Provider& provider = htm::kNative == "power" ? htm::kPower : htm::kRtm;
   std::barrier start(2);
   {
     std::jthread holder([&] {

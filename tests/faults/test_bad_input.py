@@ -58,7 +58,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, checkout_at: type[Checkou
         (("--threads", "0"), "threads is 0, but should be greater than or equal to 1"),
         (("--batch", "-3"), "batch is -3, but should be greater than or equal to 1"),
         (("--matrix", "785"), "matrix is 785, but should be less than or equal to 784"),
-        (("--strategy", "lock", "--budget", "5"), "budget belongs to htm, not to lock"),
+        (("--strategy", "lock", "--budget", "5"), "budget belongs to htm, htm_if_fits, not to lock"),
         (("--strategy", "htm", "--budget", "-1"), "budget is -1, but should be greater than or equal to 0"),
         (("--strategy", "htm", "--provider", "tsx"), "provider is 'tsx', but should be 'rtm', 'power' or 'emulated'"),
         (("--iterations", "3", "--threads", "4"), "iterations 3 is fewer than threads 4"),

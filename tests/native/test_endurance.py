@@ -26,6 +26,7 @@ EMULATED = {"provider": "emulated", "profile": "intel-tsx-study"}
 ENDURED: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in KEEPING),
     ("htm", EMULATED),
+    ("htm_if_fits", EMULATED),
     ("adaptive", {"promise": "block"}),
     *(("block_stm", {"manager": manager}) for manager in ("suicide", "aggressive", "timestamp")),
     *(("stm", {"manager": manager}) for manager in ("aggressive", "timestamp")),

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from tmflow.native._core import ParameterRow
 
 # Values to test of integer parameters; of the others all words are tested.
-NUMBERS = {"budget": (0, 1), "chunk": (1, 64, 1000), "block": (1, 64, 1000), "every": (1, 3)}
+NUMBERS = {
+    "budget": (0, 1),
+    "chunk": (1, 64, 1000),
+    "block": (1, 64, 1000),
+    "fits": (1, 1000),
+    "every": (1, 3),
+}
 # Parameters to test together.
 TOGETHER: dict[str, list[tuple[str, ...]]] = {
     "lock": [("kernel=eigen", "optimisation=O0")],
@@ -31,6 +37,14 @@ TOGETHER: dict[str, list[tuple[str, ...]]] = {
         ("kernel=eigen", "optimisation=O0"),
         *(("provider=emulated", f"machine={load_profile(name).machine_text()}") for name in profile_names()),
         ("provider=emulated", f"machine={load_profile('intel-tsx-study').machine_text()}", "chunk=1000"),
+    ],
+    "htm_if_fits": [
+        ("block=64", "budget=0"),
+        *(
+            ("provider=emulated", f"machine={load_profile(name).machine_text()}", "block=64", f"fits={fits}")
+            for name in profile_names()
+            for fits in (1, 700, 1_000_000)
+        ),
     ],
     "stm": [
         *(

@@ -100,11 +100,11 @@ ABORTS = {
     "stm": {"conflict": ("0x00000003", 2), "validation": ("0x00000006", 1)},
     "itm": {"unknown": ("0x00000000", 3)},
 }
-ABORTS["block_stm"] = ABORTS["stm"]
-MECHANISM = {"htm": "rtm", "block_stm": "stm"}  # of others, by their name
+ABORTS["block_stm"], ABORTS["htm_if_fits"] = ABORTS["stm"], ABORTS["htm"]
+MECHANISM = {"htm": "rtm", "htm_if_fits": "rtm", "block_stm": "stm"}  # of others, by their name
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 VARIABLES = ("W", "b")
-TRANSACTIONAL = frozenset({"htm", "stm", "itm", "tle", "block_stm"})
+TRANSACTIONAL = frozenset({"htm", "htm_if_fits", "stm", "itm", "tle", "block_stm"})
 EMULATED = {"strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"}
 SOFTWARE_TM = {"strategy": "stm", **parameters_of("stm")}
 FUSED = {"strategy": "striped", **parameters_of("striped"), "kernel": "fused"}

@@ -22,6 +22,11 @@ from tmflow.training.synthetic import features
 EMULATED: dict[str, Any] = {
     "strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"
 }  # fmt: skip
+# An update of an example has 6 rows of 5 elements: all of it fits, or nothing.
+IF_FITS: list[dict[str, Any]] = [
+    {"strategy": "htm_if_fits", "provider": "emulated", "profile": "intel-tsx-study", "block": 5, "fits": fits}
+    for fits in (30, 29)
+]
 STRATEGIES = [name for name in registry.source_names() if resolve(name).entry.updates_rows]
 
 
@@ -133,7 +138,8 @@ def test_workers_share_the_steps(strategy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "factors", [{"strategy": "spin"}, {"strategy": "striped", "block": 5}, EMULATED | {"chunk": 5}]
+    "factors",
+    [{"strategy": "spin"}, {"strategy": "striped", "block": 5}, EMULATED | {"chunk": 5}, *IF_FITS],
 )
 def test_lost_updates_of_rows_are_counted(factors: dict[str, Any]) -> None:
     spec = spec_of(driver="native", measures="full", threads=2, batch=1, iterations=500, **factors)

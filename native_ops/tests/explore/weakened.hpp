@@ -30,6 +30,15 @@ class InTwoSteps : public Atom<T> {
   }
 };
 
+// Its exchange and its stores change nothing, so a lock of it keeps no thread out.
+template <class T>
+class Unchanged : public Atom<T> {
+ public:
+  using Atom<T>::Atom;
+  T exchange(T, std::memory_order order = std::memory_order_seq_cst) noexcept { return this->load(order); }
+  void store(T, std::memory_order = std::memory_order_seq_cst) noexcept {}
+};
+
 }  // namespace tmflow::explore
 
 namespace tmflow {
@@ -38,6 +47,8 @@ template <>
 struct Waiting<explore::Unreleased> : Waiting<explore::Atom> {};
 template <>
 struct Waiting<explore::InTwoSteps> : Waiting<explore::Atom> {};
+template <>
+struct Waiting<explore::Unchanged> : Waiting<explore::Atom> {};
 
 template <>
 struct Fence<explore::Unreleased> : Fence<explore::Atom> {};
@@ -52,6 +63,8 @@ template <>
 struct ThreadNumber<explore::Unreleased> : ThreadNumber<explore::Atom> {};
 template <>
 struct ThreadNumber<explore::InTwoSteps> : ThreadNumber<explore::Atom> {};
+template <>
+struct ThreadNumber<explore::Unchanged> : ThreadNumber<explore::Atom> {};
 
 // Each thread begins with its own seat, whatever it did before.
 template <>

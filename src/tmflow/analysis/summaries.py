@@ -50,7 +50,7 @@ BASELINES: dict[str, str] = {
 }
 
 TARGETS = (0.90, 0.97)  # target test accuracies
-TRANSACTIONAL = ("htm", "stm", "itm", "tle", "block_stm")  # strategies that try transactions
+TRANSACTIONAL = ("htm", "htm_if_fits", "stm", "itm", "tle", "block_stm")  # strategies that try transactions
 ONE_BY_ONE = 4  # up to this staleness, each range is a single value
 ANY = "any"  # stands for all causes together
 BY = {"class": "failures", "family": "causes", "raw_code": "raw_causes"}  # the measure for each classification
@@ -93,10 +93,11 @@ def step_time(runs: pd.DataFrame) -> pd.DataFrame:
 def grains(runs: pd.DataFrame) -> pd.Series:
     """The elements of a critical section of each run: its chunk or its block; NA where it is the whole update.
 
-    `block_stm` has blocks, but holds the locks of all of them during the whole update.
+    `block_stm` has blocks, but holds the locks of all of them during the whole update; `htm_if_fits` has sections of
+    both sizes.
     """
     chunk, block = runs["chunk"].astype("Int64"), runs["block"].astype("Int64")
-    return chunk.where(chunk > 0).fillna(block.where(runs["strategy"] != "block_stm"))
+    return chunk.where(chunk > 0).fillna(block.where(~runs["strategy"].isin(("block_stm", "htm_if_fits"))))
 
 
 def time_over_lock(runs: pd.DataFrame) -> pd.DataFrame:

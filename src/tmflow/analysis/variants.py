@@ -17,7 +17,7 @@ ValuesByName = Mapping[str, Any]
 # Strategies in the order of charts, tables and legends: TensorFlow's two, the study's, later ones.
 STRATEGIES = (
     *("tf_lock", "tf_nolock", "lock", "nolock", "htm", "stm", "lock_pthread", "itm", "tle", "striped", "block_stm"),
-    *("atomic", "leashed", "local_steps", "combining", "spin", "spin_then_mutex", "adaptive"),
+    *("htm_if_fits", "atomic", "leashed", "local_steps", "combining", "spin", "spin_then_mutex", "adaptive"),
 )
 OF_GRAIN = ("chunk", "block")  # names omit them where a summary has the column `grain`, which takes their place
 FEW = 2  # the most parameters that every name of a strategy shows; if more differ, names show only unusual values

@@ -42,11 +42,11 @@ MORE_VARIANTS = (
 # _SHORTEST_FITTED.
 _AS_A_WHOLE = {
     **dict.fromkeys(("lock", "spin", "htm", "stm"), "chunk"),
-    **dict.fromkeys(("striped", "combining"), "block"),
+    **dict.fromkeys(("striped", "combining", "htm_if_fits"), "block"),
 }
 
 # The shortest blocks of strategies whose `block` 0 is a length that fits the variable.
-_SHORTEST_FITTED = {"striped": 2048, "combining": 4096}
+_SHORTEST_FITTED = {"striped": 2048, "htm_if_fits": 2048, "combining": 4096}
 
 
 @dataclass(frozen=True)

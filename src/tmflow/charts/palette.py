@@ -28,6 +28,7 @@ LOOKS: dict[str, Look] = {
     "lock": Look(SKY, "diamond"),
     "nolock": Look(ORANGE, "triangle-up"),
     "htm": Look(GREEN, "triangle-down"),
+    "htm_if_fits": Look(GREEN, "diamond"),
     "stm": Look(PURPLE, "cross"),
     "lock_pthread": Look(BLUE, "diamond"),
     "itm": Look(OLIVE, "square"),

@@ -189,6 +189,7 @@ UPDATE_CONSISTENCY = {
     "spin": "tensor",
     "spin_then_mutex": "tensor",
     "htm": "tensor",
+    "htm_if_fits": "block",
     "itm": "tensor",
     "stm": "tensor",
     "tle": "tensor",

@@ -212,6 +212,9 @@ class Factors(BaseModel):
     block: int | None = Field(
         None, ge=0, le=1_000_000_000, description="elements per block; 0: as fits the size of the variable"
     )
+    fits: int | None = Field(
+        None, ge=1, le=1_000_000_000, description="elements of a transaction at most; a larger update takes locks"
+    )
     promise: AdaptiveConsistency | None = Field(
         None, description="the consistency that `adaptive` keeps, whatever it chooses"
     )

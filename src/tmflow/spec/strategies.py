@@ -35,6 +35,15 @@ STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
         "chunk": 0,
         **_KERNEL,
     },
+    "htm_if_fits": {
+        "provider": _HERE,
+        "profile": None,
+        "budget": 5,
+        "spending": "study_tsx",
+        "block": 2048,
+        "fits": 4096,
+        **_KERNEL,
+    },
     "tle": {"tunables": "default", **_KERNEL},
     "stm": {
         "design": "wb_etl",
@@ -63,7 +72,7 @@ WITHOUT_OPTIMISER_STATE = ("atomic", "itm", "leashed", "local_steps", "stm")
 KEEPING_ELSEWHERE = ("leashed", "local_steps")
 
 # Strategies whose blocks fit the size of the variable if `block` is 0.
-FITTING_BLOCKS = ("combining", "striped")
+FITTING_BLOCKS = ("combining", "htm_if_fits", "striped")
 
 # The transactions of strategies without a provider; `block_stm` counts by the causes of `stm`.
 MECHANISMS: dict[str, str] = {"itm": "itm", "stm": "stm", "tle": "tle", "block_stm": "stm"}

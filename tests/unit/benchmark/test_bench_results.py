@@ -118,6 +118,7 @@ def test_aborts_that_nobody_told_of_are_not_known() -> None:
         ("striped", "block", {"block": 4}, "block"),
         ("striped", "block", {"block": 2048}, "tensor"),
         ("combining", "block", {"block": 0}, "tensor"),
+        ("htm_if_fits", "block", {"block": 4, "fits": 10}, "block"),
         ("block_stm", "tensor", {"block": 4}, "tensor"),
         ("adaptive", "tensor", {"promise": "block"}, "block"),
         ("nolock", "none", {}, "none"),

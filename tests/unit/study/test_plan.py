@@ -95,7 +95,7 @@ def test_further_grids_change_what_they_name_and_keep_of_the_rest_what_means_som
     assert [(p.tunables, p.threads, p.budget, p.iterations) for p in tle] == [("custom", 1, None, 100)]
     deep = [p for p in points if p.model == "mnist_deep"]
     assert [(p.strategy, p.threads, p.iterations) for p in deep] == [("nolock", n, 200) for n in (1, 4, 64)]
-    with pytest.raises(BadInput, match="budget belongs to htm, not to tle"):
+    with pytest.raises(BadInput, match="budget belongs to htm, htm_if_fits, not to tle"):
         check_study(study_with([{**ALSO[0], "budget": 5}]))
 
 

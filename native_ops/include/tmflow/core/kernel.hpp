@@ -182,6 +182,9 @@ struct GradientDescent {
     return dense != nullptr ? dense->size() : delta.size();
   }
 
+  // The number of elements that it may change.
+  std::size_t touched() const noexcept { return rows != nullptr ? rows->values.size() : size(); }
+
   // Runs `part(begin, n, gradient)` on the elements of [first, first + count) that a written gradient, or
   // that of rows, changes.
   template <class Part>

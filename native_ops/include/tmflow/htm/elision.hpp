@@ -149,6 +149,26 @@ class AbortRun {
   std::int64_t n_ = 0, all_ = 0;
 };
 
+// Attempts transactions of `provider` until one commits, in which `inside` has run, or the budget is spent.
+// Returns whether one has committed. `mutex`: as for `elide`, or the locks of several sections, if it has
+// `taken`, `for_each_word` and an overload of wait_until_free.
+template <class Provider, class Mutex, class Inside>
+bool try_transactions(const Provider& provider, const Mutex& mutex, Budget budget, ThreadStats& stats,
+                      Inside&& inside) {
+  AbortRun aborts(stats);
+  while (budget.attempts > 0) {
+    wait_until_free(mutex);
+    Ended ended;
+    if (provider.attempt([&] { return mutex.taken(); }, inside, ended)) {
+      stats.count_commit();
+      return true;
+    }
+    aborts.add(ended.status);
+    budget.spend(ended);
+  }
+  return false;
+}
+
 // Runs a critical section once, isolated from all critical sections of the mutex: `inside` a transaction of
 // `provider`, or, when the budget is spent, `under` the mutex. The two do the same; `inside` avoids
 // instructions that abort a transaction. `mutex` is an ElidableMutex, several, or a proxy of them; with
@@ -163,17 +183,7 @@ class AbortRun {
 template <class Provider, class Mutex, class Inside, class Under>
 void elide(const Provider& provider, const Mutex& mutex, Budget budget, ThreadStats& stats, Inside&& inside,
            const Under& under) {
-  AbortRun aborts(stats);
-  while (budget.attempts > 0) {
-    wait_until_free(mutex);
-    Ended ended;
-    if (provider.attempt([&] { return mutex.taken(); }, inside, ended)) {
-      stats.count_commit();
-      return;
-    }
-    aborts.add(ended.status);
-    budget.spend(ended);
-  }
+  if (try_transactions(provider, mutex, budget, stats, inside)) return;
   {
     const TimedLockGuard held(mutex, stats);
     under();

@@ -10,6 +10,7 @@
 #include "tmflow/core/kernel.hpp"
 #include "tmflow/htm/commit_order.hpp"
 #include "tmflow/htm/elision.hpp"
+#include "tmflow/htm/fitting.hpp"
 #include "tmflow/sync/spin_lock.hpp"
 
 namespace tmflow::htm {
@@ -36,6 +37,8 @@ struct Provider {
   std::optional<std::string> (*why_not)();
   void (*run_float)(const ElidedUpdate<float>&, const ElidableMutexes&, Budget, ThreadStats&);
   void (*run_double)(const ElidedUpdate<double>&, const ElidableMutexes&, Budget, ThreadStats&);
+  bool (*try_float)(const ElidedUpdate<float>&, const TouchedLocks<float>&, Budget, ThreadStats&);
+  bool (*try_double)(const ElidedUpdate<double>&, const TouchedLocks<double>&, Budget, ThreadStats&);
 
   void run(const ElidedUpdate<float>& update, const ElidableMutexes& mutexes, Budget budget,
            ThreadStats& stats) const {
@@ -44,6 +47,16 @@ struct Provider {
   void run(const ElidedUpdate<double>& update, const ElidableMutexes& mutexes, Budget budget,
            ThreadStats& stats) const {
     run_double(update, mutexes, budget, stats);
+  }
+
+  // Tries the whole update as one transaction; returns whether it has committed.
+  bool try_whole(const ElidedUpdate<float>& update, const TouchedLocks<float>& locks, Budget budget,
+                 ThreadStats& stats) const {
+    return try_float(update, locks, budget, stats);
+  }
+  bool try_whole(const ElidedUpdate<double>& update, const TouchedLocks<double>& locks, Budget budget,
+                 ThreadStats& stats) const {
+    return try_double(update, locks, budget, stats);
   }
 };
 
@@ -66,6 +79,16 @@ void run_chunks(const ElidedUpdate<T>& elided, const ElidableMutexes& mutexes, B
           mutexes.for_each_word(order_commit);
         },
         [&] { elided.update(elided.variable, first, count); });
+  });
+}
+
+// The whole update as one transaction of the hardware provider P. For the source that defines the provider.
+template <class P, class T>
+bool try_whole(const ElidedUpdate<T>& elided, const TouchedLocks<T>& locks, Budget budget,
+               ThreadStats& stats) {
+  return try_transactions(P(), locks, budget, stats, [&] {
+    elided.update.in_transaction(elided.variable, 0, elided.variable.size());
+    locks.for_each_word(order_commit);
   });
 }
 

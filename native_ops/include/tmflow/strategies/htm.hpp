@@ -2,8 +2,6 @@
 // slots, or one of ours.
 #pragma once
 
-#include <algorithm>
-#include <initializer_list>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -11,30 +9,11 @@
 
 #include "tmflow/core/strategy.hpp"
 #include "tmflow/htm/emulated/elided.hpp"
-#include "tmflow/htm/emulated/processor.hpp"
 #include "tmflow/htm/mutex_word.hpp"
-#include "tmflow/htm/update.hpp"
+#include "tmflow/htm/transactions.hpp"
 #include "tmflow/sync/timed_lock.hpp"
 
 namespace tmflow {
-
-namespace htm {
-
-inline bool is_emulated(const Parameters& parameters) { return parameters.text("provider") == "emulated"; }
-
-// Throws std::invalid_argument unless a machine is given exactly for the emulated provider.
-inline void check_machine(const Parameters& parameters) {
-  const bool has_machine = !parameters.text("machine").empty();
-  if (is_emulated(parameters) && !has_machine) {
-    throw std::invalid_argument("provider emulated of strategy 'htm' needs a machine");
-  }
-  if (!is_emulated(parameters) && has_machine) {
-    throw std::invalid_argument("machine of strategy 'htm' is for provider emulated, not for " +
-                                parameters.text("provider"));
-  }
-}
-
-}  // namespace htm
 
 // Contract: with chunk 0, updates of a variable are serialised and none is lost, also against holders of the
 // variable's mutex; with a chunk, this holds for each chunk of elements. Readers see elements of different
@@ -51,26 +30,11 @@ inline void check_machine(const Parameters& parameters) {
 // processor (an assignment to a reference variable) excludes no update either.
 class Htm {
  public:
-#if defined(__powerpc64__)
-  static constexpr std::string_view kNative = "power";
-#else
-  static constexpr std::string_view kNative = "rtm";
-#endif
   static constexpr Parameter kParameters[] = {
-      {.name = "provider",
-       .fallback = kNative,
-       .summary = "vendor of the transactions",
-       .choices = "rtm, power, emulated"},
-      {.name = "machine",
-       .fallback = "",
-       .summary = "the emulated machine; only for provider emulated",
-       .text = htm::emulated::MachineText::kAllowed,
-       .check = [](std::string_view text) { htm::emulated::MachineText::parse(text); }},
-      {.name = "budget", .fallback = "5", .summary = "attempts before the mutex is taken", .high = 1'000'000},
-      {.name = "spending",
-       .fallback = "study_tsx",
-       .summary = "retry policy: how much of the budget an abort costs",
-       .choices = "study_tsx, study_power, tuned"},
+      htm::kProvider,
+      htm::kMachine,
+      htm::kBudget,
+      htm::kSpending,
       {.name = "subscription",
        .fallback = "variable",
        .summary =
@@ -87,36 +51,25 @@ class Htm {
       .reads = Consistency::element,
       .snapshots = Consistency::tensor,  // with a chunk: of each chunk, as for updates
       .parameters = kParameters,
-      .check = htm::check_machine,
+      .check = [](const Parameters& given) { htm::check_machine("htm", given); },
       .updates_over = [](const Parameters& given,
                          std::size_t n) { return consistency_in_parts(given.integer("chunk"), n); },
   };
 
-  // With this machine's own provider.
-  static std::optional<std::string> why_not() { return provider(kNative).why_not(); }
+  static std::optional<std::string> why_not() { return htm::Transactions::why_not(); }
   static std::optional<std::string> why_not(const Parameters& parameters) {
-    return provider(parameters.text("provider")).why_not();
+    return htm::Transactions::why_not(parameters);
   }
 
   // Throws std::invalid_argument for a provider that cannot run on this machine.
   explicit Htm(const Parameters& parameters)
-      : provider_(provider(parameters.text("provider"))),
-        processor_(htm::is_emulated(parameters) ? &htm::emulated::Processor::of(parameters.text("machine"))
-                                                : nullptr),
+      : transactions_("htm", parameters),
         subscription_(subscription(parameters.text("subscription"))),
-        budget_{.attempts = parameters.integer("budget"), .spending = spending(parameters.text("spending"))},
-        chunk_(chunk_of(parameters)) {
-    if (const auto reason = provider_.why_not())
-      throw std::invalid_argument("htm cannot run here: " + *reason);
-  }
+        chunk_(chunk_of(parameters)) {}
 
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
-    if (processor_ != nullptr && update.dense != nullptr) {
-      throw std::invalid_argument(
-          "emulated transactions walk a gradient that is written: they cannot fuse an update with its "
-          "gradient");
-    }
+    transactions_.check(update);
     const auto memory = region.memory(Holding::nothing);
     const htm::ElidableMutexes mutexes = elided(region, update.slots);
     if constexpr (FetchTakesMutex<R>) {
@@ -126,8 +79,9 @@ class Htm {
         note_mutex(region);
       }
     }
-    provider_.run(htm::ElidedUpdate<typename R::Value>{update, memory, chunk_, processor_}, mutexes, budget_,
-                  stats);
+    transactions_.provider.run(
+        htm::ElidedUpdate<typename R::Value>{update, memory, chunk_, transactions_.processor}, mutexes,
+        transactions_.budget, stats);
     stats.count_update();
   }
 
@@ -138,8 +92,8 @@ class Htm {
     const auto memory = region.memory(Holding::nothing);
     if constexpr (FetchTakesMutex<R>) note_mutex(region);
     const htm::ElidableMutex mutex = elided(region);
-    if (processor_ != nullptr) {
-      return htm::emulated::read_alone(processor_->here(), mutex, memory, reading, stats);
+    if (auto* const processor = transactions_.processor) {
+      return htm::emulated::read_alone(processor->here(), mutex, memory, reading, stats);
     }
     const TimedLockGuard held(mutex, stats);
     reading(memory, 0, memory.size());
@@ -149,22 +103,19 @@ class Htm {
   // briefly, and reads its memory.
   template <Region R>
   void note_read(R& region) {
-    if (processor_ == nullptr) return;
+    if (transactions_.processor == nullptr) return;
     const auto memory = region.memory(Holding::nothing);
     note_mutex(region);
-    notice({Access::read(memory.data(), memory.size_bytes())});
+    transactions_.notice({Access::read(memory.data(), memory.size_bytes())});
   }
 
   // The same for a reader of some rows, who locks the mutex only if a fetch of the memory does.
   template <Region R>
   void note_rows(R& region, std::span<const NonZero<typename R::Value>> inputs, std::size_t width) {
-    if (processor_ == nullptr) return;
+    if (transactions_.processor == nullptr) return;
     const auto memory = region.memory(Holding::nothing);
     if constexpr (FetchTakesMutex<R>) note_mutex(region);
-    for (const auto& input : inputs) {
-      const auto row = memory.subspan(input.row * width, width);
-      notice({Access::read(row.data(), row.size_bytes())});
-    }
+    transactions_.notice_rows<typename R::Value>(memory, inputs, width);
   }
 
  private:
@@ -208,30 +159,14 @@ class Htm {
   }
 
   void note_mutexes(const htm::ElidableMutexes& mutexes) {
-    if (processor_ == nullptr) return;
-    mutexes.for_each_word([&](const auto* word) { notice({Access::written(word, sizeof *word)}); });
+    if (transactions_.processor == nullptr) return;
+    mutexes.for_each_word(
+        [&](const auto* word) { transactions_.notice({Access::written(word, sizeof *word)}); });
   }
 
-  // An access outside of transactions: real hardware sees it, an emulated processor is notified.
-  void notice(std::initializer_list<Access> accesses) {
-    if (processor_ != nullptr) processor_->here().notice(accesses);
-  }
-
-  static const htm::Provider& provider(std::string_view name) {
-    if (name == "emulated") return htm::kEmulated;
-    return name == "power" ? htm::kPower : htm::kRtm;
-  }
-
-  static htm::Spending spending(std::string_view name) {
-    if (name == "tuned") return htm::Spending::tuned;
-    return name == "study_power" ? htm::Spending::study_power : htm::Spending::study_tsx;
-  }
-
-  const htm::Provider& provider_;
-  htm::emulated::Processor* const processor_;  // null if the transactions are not emulated
+  const htm::Transactions transactions_;
   std::mutex own_;
   const Subscription subscription_;
-  const htm::Budget budget_;
   const std::size_t chunk_;
 };
 

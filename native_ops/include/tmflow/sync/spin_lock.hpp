@@ -26,6 +26,13 @@ class BasicSpinLock {
 
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 
+  // Calls `visit` with the address of the atomic that is true while the lock is taken. A transaction that
+  // reads it is aborted when another thread locks.
+  template <class Visit>
+  void for_each_word(const Visit& visit) const {
+    visit(&taken_);
+  }
+
  private:
   Atom<bool> taken_{false};
 };

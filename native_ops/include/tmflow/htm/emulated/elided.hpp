@@ -5,6 +5,7 @@
 #include <span>
 
 #include "tmflow/core/kernel.hpp"
+#include "tmflow/core/stripes.hpp"
 #include "tmflow/htm/elision.hpp"
 #include "tmflow/htm/emulated/buffered_update.hpp"
 #include "tmflow/htm/emulated/processor.hpp"
@@ -32,7 +33,7 @@ class Emulated {
   }
 
  private:
-  // Begins the transaction by reading the words of the mutexes.
+  // Begins the transaction by reading the words of the mutexes. There is none if the update changes nothing.
   bool subscribe() const {
     bool has_begun = false, is_live = true;
     mutex_.for_each_word([&](const auto* word) {
@@ -40,7 +41,7 @@ class Emulated {
       is_live = has_begun ? is_live && thread_.access({read}) : thread_.begin({read});
       has_begun = true;
     });
-    return is_live;
+    return has_begun ? is_live : thread_.begin({});
   }
 
   Thread& thread_;
@@ -58,7 +59,7 @@ class Emulated {
 template <class Thread, class Mutex>
 struct NotifyingMutex {
   Thread& thread;
-  const Mutex& mutex;
+  Mutex& mutex;
 
   bool taken() const noexcept { return mutex.taken(); }
   void wait(Turn turn) const noexcept { mutex.wait(turn); }
@@ -66,6 +67,11 @@ struct NotifyingMutex {
   void lock() const {
     mutex.lock();
     notice_words();
+  }
+  bool try_lock() const {
+    if (!mutex.try_lock()) return false;
+    notice_words();
+    return true;
   }
   void unlock() const {
     notice_words();
@@ -83,35 +89,79 @@ struct NotifyingMutex {
   }
 };
 
+// The update of [first, first + count), outside of transactions, under a lock.
+template <class Thread, class T>
+void notice_update(Thread& thread, const ElidedUpdate<T>& elided, std::size_t first, std::size_t count) {
+  elided.update.for_each_part(first, count, [&](std::size_t begin, std::size_t n, const T* gradient) {
+    thread.notice({Access::read(gradient, n * sizeof(T)),
+                   Access::written(elided.variable.data() + begin, n * sizeof(T))});
+    if (elided.update.slots == nullptr) return;
+    for (const T* const slot : elided.update.slots->from(begin)) {
+      if (slot != nullptr) thread.notice({Access::written(slot, n * sizeof(T))});
+    }
+  });
+}
+
 // The chunks of an update, each elided by `thread`.
 template <class Thread, class Mutex, class T>
 void run_chunks(Thread& thread, std::size_t line_bytes, const ElidedUpdate<T>& elided, const Mutex& mutex,
                 Budget budget, ThreadStats& stats) {
-  const NotifyingMutex<Thread, Mutex> notifying{thread, mutex};
+  const NotifyingMutex<Thread, const Mutex> notifying{thread, mutex};
   for_each_chunk(elided.update, elided.chunk, [&](std::size_t first, std::size_t count, std::size_t) {
     BufferedUpdate<T, Thread> inside(thread, line_bytes, elided.update, elided.variable, first, count);
     elide(Emulated(thread, notifying), notifying, budget, stats, inside, [&] {
-      elided.update.for_each_part(first, count, [&](std::size_t begin, std::size_t n, const T* gradient) {
-        thread.notice({Access::read(gradient, n * sizeof(T)),
-                       Access::written(elided.variable.data() + begin, n * sizeof(T))});
-        if (elided.update.slots == nullptr) return;
-        for (const T* const slot : elided.update.slots->from(begin)) {
-          if (slot != nullptr) thread.notice({Access::written(slot, n * sizeof(T))});
-        }
-      });
+      notice_update(thread, elided, first, count);
       elided.update(elided.variable, first, count);
     });
   });
+}
+
+// The whole update as one transaction of `thread`; returns whether it has committed.
+template <class Thread, class Locks, class T>
+bool try_whole(Thread& thread, std::size_t line_bytes, const ElidedUpdate<T>& elided, const Locks& locks,
+               Budget budget, ThreadStats& stats) {
+  BufferedUpdate<T, Thread> inside(thread, line_bytes, elided.update, elided.variable, 0,
+                                   elided.variable.size());
+  return try_transactions(Emulated(thread, locks), locks, budget, stats, inside);
+}
+
+// The locks of blocks, as NotifyingMutex.
+template <class Thread, template <class> class Atom>
+auto notifying_locks(Thread& thread, const BasicStripes<Atom>& stripes) {
+  return [&](std::size_t block) {
+    return NotifyingMutex<Thread, BasicSpinLock<Atom>>{thread, stripes.lock(block)};
+  };
+}
+
+// The update of the blocks, one after another, each under its lock.
+template <class Thread, template <class> class Atom, class T>
+void update_by_block(Thread& thread, const BasicStripes<Atom>& stripes, const ElidedUpdate<T>& elided,
+                     ThreadStats& stats) {
+  update_stripes(stripes, elided.update, stats, notifying_locks(thread, stripes),
+                 [&](std::size_t first, std::size_t count, std::size_t row) {
+                   notice_update(thread, elided, first, count);
+                   elided.update(elided.variable, first, count, row);
+                 });
 }
 
 // A read under the mutex.
 template <class Thread, class Mutex, class T>
 void read_alone(Thread& thread, const Mutex& mutex, std::span<T> variable, const Reading<T>& reading,
                 ThreadStats& stats) {
-  const NotifyingMutex<Thread, Mutex> notifying{thread, mutex};
+  const NotifyingMutex<Thread, const Mutex> notifying{thread, mutex};
   const TimedLockGuard held(notifying, stats);
   thread.notice({Access::read(variable.data(), variable.size_bytes())});
   reading(variable, 0, variable.size());
+}
+
+// A read of the blocks, one after another, each under its lock.
+template <class Thread, template <class> class Atom, class T>
+void read_by_block(Thread& thread, const BasicStripes<Atom>& stripes, std::span<T> variable,
+                   const Reading<T>& reading, ThreadStats& stats) {
+  read_stripes(stripes, stats, notifying_locks(thread, stripes), [&](std::size_t first, std::size_t count) {
+    thread.notice({Access::read(variable.data() + first, count * sizeof(T))});
+    reading(variable, first, count);
+  });
 }
 
 }  // namespace tmflow::htm::emulated
