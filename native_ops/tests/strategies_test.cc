@@ -118,8 +118,8 @@ TEST(Registry, EveryStrategyUpdatesUnderItsName) {
 
 TEST(Registry, AnUnknownNameIsAnsweredWithTheValidOnes) {
   EXPECT_EQ(strategy_names("'"),
-            "'lock', 'nolock', 'lock_pthread', 'spin', 'spin_then_mutex', 'htm', 'itm', 'stm', 'tle', "
-            "'striped', 'combining', 'atomic', 'block_stm', 'leashed', 'local_steps', "
+            "'lock', 'nolock', 'lock_pthread', 'spin', 'spin_then_mutex', 'htm', 'htm_if_fits', 'itm', "
+            "'stm', 'tle', 'striped', 'combining', 'atomic', 'block_stm', 'leashed', 'local_steps', "
             "'adaptive'");
   try {
     make_strategy<ForeignRegion<float>>("lok");

@@ -30,9 +30,10 @@ SHAPE = (6, 8)
 # Adam's powers are computed by `pow` here, and by repeated multiplication in TensorFlow, whose hyperparameters are
 # rounded to float32 for variables of float64, too.
 ROUNDING = 1e-5
-IN_PLACE = [name for name in STRATEGY_PARAMETERS if name not in (*WITHOUT_OPTIMISER_STATE, "tle", "htm")]
-# Transactions that elide the mutexes of the variable and of its slots, on every machine.
-PARAMETERS = {"htm": {"provider": "emulated", "profile": "intel-tsx-study", "subscription": "slots"}}
+IN_PLACE = [name for name in STRATEGY_PARAMETERS if name not in (*WITHOUT_OPTIMISER_STATE, "tle", "htm", "htm_if_fits")]
+# Emulated transactions, on every machine; those of htm elide the mutexes of the variable and of its slots.
+EMULATED = {"provider": "emulated", "profile": "intel-tsx-study"}
+PARAMETERS = {"htm": {**EMULATED, "subscription": "slots"}, "htm_if_fits": EMULATED}
 
 
 class Training:

@@ -237,7 +237,10 @@ def test_parameters_that_are_not_given_are_filled_in() -> None:
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({"strategy": ["lock", "nolock"], "budget": 5}, "experiments.one: budget belongs to htm, htm_if_fits, not to lock."),
+        (
+            {"strategy": ["lock", "nolock"], "budget": 5},
+            "experiments.one: budget belongs to htm, htm_if_fits, not to lock.",
+        ),
         (
             {"strategy": [{"provider": "rtm"}]},
             "experiments.one: an entry of strategy is {'provider': 'rtm'}, but needs the key 'strategy'",
