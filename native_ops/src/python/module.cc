@@ -330,10 +330,9 @@ NB_MODULE(_core, m) {
            "row]. "
            "Raises ValueError for rows that the array does not have, and for a strategy that cannot update "
            "rows.")
-      .def(
-          "settle", &Region::settle,
-          "Copies the variable to the array, for a strategy that keeps it elsewhere. No update may "
-          "run meanwhile.")
+      .def("settle", &Region::settle,
+           "Copies the variable to the array, for a strategy that keeps it elsewhere. No update may "
+           "run meanwhile.")
       .def(
           "restart", &Region::restart,
           "Copies the array, which was assigned, to the variable, for a strategy that keeps it elsewhere. No "
