@@ -1,6 +1,6 @@
 // adaptive: when it looks, which threads it counts, and which way it then chooses. The test controls the
-// time. The block lengths of an update show the way: 8,192 elements for `striped`, 4,096 for `combining`; the
-// other ways update the whole variable in one piece.
+// time. The block lengths of an update show the way: 32,768 elements for `striped`, 16,384 for `combining`;
+// the other ways update the whole variable in one piece.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -27,7 +27,7 @@ Stepped make(const std::string& promise) {
 std::size_t last_block = 0;
 void note_block(float*, const float*, float, std::size_t n) noexcept { last_block = n; }
 
-constexpr std::size_t kLarge = 32'768;  // so large that a look follows each update
+constexpr std::size_t kLarge = 131'072;  // so large that a look follows each update
 
 // A variable with the given number of elements.
 class Variable {
@@ -84,7 +84,7 @@ TEST(AdaptiveLooks, TheFirstLookGuessesByTheSize) {
   Stepped block = make("block"), small = make("block"), tensor = make("tensor");
   Variable variable(kLarge), short_one(4'000);
   EXPECT_EQ(variable.update(block, 1), kLarge);
-  EXPECT_EQ(variable.update(block, 1), 8'192);
+  EXPECT_EQ(variable.update(block, 1), 32'768);
   EXPECT_EQ(variable.update(tensor, 2), kLarge);
   EXPECT_EQ(short_one.update(small, 2), 4'000);
 }
@@ -112,9 +112,9 @@ TEST(AdaptiveLooks, ASecondUpdaterIsCountedWhenItWasSeenTwice) {
     }
     return last_block;
   };
-  EXPECT_EQ(window(), 8'192);
-  EXPECT_EQ(window(), 8'192);
-  EXPECT_EQ(window(), 4'096);
+  EXPECT_EQ(window(), 32'768);
+  EXPECT_EQ(window(), 32'768);
+  EXPECT_EQ(window(), 16'384);
 }
 
 TEST(AdaptiveLooks, AReaderIsNoUpdater) {
@@ -126,7 +126,7 @@ TEST(AdaptiveLooks, AReaderIsNoUpdater) {
     std::vector<float> copy(kLarge);
     ThreadStats stats;
     second.run([&] { strategy.read(same.region(), {.into = copy}, stats); });
-    EXPECT_EQ(variable.update(strategy, 4), 8'192);
+    EXPECT_EQ(variable.update(strategy, 4), 32'768);
   }
 }
 
@@ -165,7 +165,7 @@ TEST(AdaptiveLooks, AReaderInsideIsNoUpdater) {
   auto updates = std::async(std::launch::async, [&] { return variable.update(strategy, 40); });
   EXPECT_EQ(updates.wait_for(std::chrono::seconds(30)), std::future_status::ready);
   region.go_on();
-  EXPECT_EQ(updates.get(), 8'192);
+  EXPECT_EQ(updates.get(), 32'768);
 }
 
 // The region of the waiting thread, once eight updates of a window are made.
@@ -189,11 +189,11 @@ TEST(AdaptiveLooks, AnUpdaterThatWaitsIsCounted) {
         stats);
   });
   region.wait_until_inside();
-  EXPECT_EQ(variable.update(strategy, 14), 8'192);
+  EXPECT_EQ(variable.update(strategy, 14), 32'768);
   held_up = &region;
   variable.update(strategy, 1,
                   let_go);  // the last of the second window: the look after it waits for the second
-  EXPECT_EQ(variable.update(strategy, 1), 4'096);
+  EXPECT_EQ(variable.update(strategy, 1), 16'384);
 }
 
 }  // namespace

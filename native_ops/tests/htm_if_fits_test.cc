@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -187,7 +188,11 @@ TEST_F(LocksOfHtmIfFits, AbortTheTransactionIfOneIsHeld) {
 
 TEST_F(LocksOfHtmIfFits, AreWaitedForBeforeTheTransaction) {
   stripes_.lock(2).lock();
-  std::thread owner([&] { stripes_.lock(2).unlock(); });
+  std::thread owner([&] {
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(20));  // without a wait, the attempt comes before this
+    stripes_.lock(2).unlock();
+  });
   EXPECT_TRUE(commits({.alpha = 1, .delta = delta_}));
   owner.join();
   EXPECT_EQ(attempts(stats_), 1);

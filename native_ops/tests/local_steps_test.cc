@@ -8,7 +8,9 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "mutants_ranges.hpp"
@@ -94,6 +96,39 @@ TEST(LocalSteps, ARestartDiscardsWhatIsUnpublished) {
   two.strategy.restart(two.region);
   two.update(two.workers[0], 3);
   EXPECT_EQ(two.values[0], 103);
+}
+
+TEST(LocalSteps, NewCountersAreAnotherWorker) {
+  TwoWorkers two;
+  std::optional<ThreadStats> worker(std::in_place);
+  two.update(*worker, 1);
+  worker.emplace();  // at the same address
+  two.update(two.workers[0], 3);
+  EXPECT_EQ(two.read(*worker), 3);
+  two.strategy.settle(two.region);
+  EXPECT_EQ(two.values[0], 4);
+}
+
+TEST(LocalSteps, WithoutARestartAnAssignmentIsLostOrAddedTo) {
+  TwoWorkers alone, both;
+  alone.update(alone.workers[0], 3);
+  std::ranges::fill(alone.values, 100);
+  alone.update(alone.workers[0], 3);
+  EXPECT_EQ(alone.values[0], 6);
+  both.update(both.workers[0], 1);
+  both.update(both.workers[1], 3);
+  std::ranges::fill(both.values, 100);
+  both.update(both.workers[0], 2);
+  EXPECT_EQ(both.values[0], 103);
+}
+
+TEST(LocalSteps, SettlingLeavesMemoryOfAnotherSizeAsItIs) {
+  TwoWorkers two;
+  two.update(two.workers[0]);
+  std::vector<float> other(3, 5);
+  ArrayRegion<float> region{other};
+  two.strategy.settle(region);
+  EXPECT_EQ(other, std::vector<float>(3, 5));
 }
 
 TEST(LocalSteps, ARegionOfAnotherSizeIsRefusedUntilARestart) {

@@ -12,7 +12,7 @@ from graphs import session_of, tf, tf1
 
 from tmflow.base.errors import BadInput, Unsupported
 from tmflow.native import loader, ops, registry
-from tmflow.spec.strategies import PARAMETERS, STRATEGY_PARAMETERS
+from tmflow.spec.strategies import FITTING_BLOCKS, KEEPING_ELSEWHERE, PARAMETERS, STRATEGY_PARAMETERS
 from tmflow.spec.trial import TrialSpec
 
 # A spec names a machine, the library gets its numbers.
@@ -76,6 +76,13 @@ def test_a_spec_allows_what_the_library_allows() -> None:
     by_spec = {name: {allowed_by_spec(name)} for name in shared}
     by_spec["block"].add("1 to 1000000000")  # a spec refuses block 0 for strategies whose blocks have one length
     assert {name: library.get(name) for name in shared} == by_spec
+
+
+def test_the_lists_of_strategies_are_those_of_the_library() -> None:
+    rows = {row.name: row for row in registry.variants()}
+    allowed = {(row.name, p.name): p.allowed for row in rows.values() for p in row.parameters}
+    assert set(FITTING_BLOCKS) == {name for (name, p), values in allowed.items() if p == "block" and values[0] == "0"}
+    assert set(KEEPING_ELSEWHERE) == {name for name, row in rows.items() if row.keeps_elsewhere}
 
 
 @pytest.mark.parametrize("strategy", ["lock", "nolock", "htm", "itm", "stm", "tle"])

@@ -94,7 +94,7 @@ def grains(runs: pd.DataFrame) -> pd.Series:
     """The elements of a critical section of each run: its chunk or its block; NA where it is the whole update.
 
     `block_stm` has blocks, but holds the locks of all of them during the whole update; `htm_if_fits` has sections of
-    both sizes.
+    both sizes. 0 where the blocks fit the variable, whatever their length.
     """
     chunk, block = runs["chunk"].astype("Int64"), runs["block"].astype("Int64")
     return chunk.where(chunk > 0).fillna(block.where(~runs["strategy"].isin(("block_stm", "htm_if_fits"))))
@@ -108,7 +108,7 @@ def time_over_lock(runs: pd.DataFrame) -> pd.DataFrame:
     """
     runs = average_repeats(with_dataset(runs))
     runs = runs.assign(grain=grains(runs))
-    runs = runs[runs["grain"].notna()]
+    runs = runs[runs["grain"].fillna(0) > 0]
     locks = has_defaults(runs.assign(chunk=None), "lock") & (runs["status"] == "ok")
     shared = [name for name in POINT if name not in VARIANT]
     paired = pair_by_round(runs, locks, [*shared, "grain"], "loop_s", "lock_s")

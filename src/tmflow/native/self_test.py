@@ -147,7 +147,12 @@ def _count_commits(strategy: str) -> str:
     return f"{row['commits']} of {PROBES} trial updates committed as transactions"
 
 
-_DETAILS: dict[str, Callable[[], str]] = {"htm": _describe_transactions, "tle": _describe_elision, "itm": _describe_itm}
+_DETAILS: dict[str, Callable[[], str]] = {
+    "htm": _describe_transactions,
+    "htm_if_fits": _describe_transactions,
+    "tle": _describe_elision,
+    "itm": _describe_itm,
+}
 
 
 if __name__ == "__main__":

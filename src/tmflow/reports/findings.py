@@ -36,6 +36,7 @@ from tmflow.reports.comparisons import (
     select_runs,
 )
 from tmflow.reports.narrative import BARE, HARDWARE, SOFTWARE, SPEED, Consistencies
+from tmflow.spec.strategies import DELAYED
 from tmflow.store import queries
 from tmflow.store.frames import Source, connected
 
@@ -49,8 +50,8 @@ SOURCES: Mapping[str, tuple[Comparison, ...]] = {
 STRATEGIES: Mapping[Quantity, tuple[str, ...]] = {"htm": HARDWARE, "stm": SOFTWARE, "nolock": BARE}
 # Not the answer to what replaces a lock: TensorFlow's own, tle and lock_pthread, whose mutex no reader takes, and
 # transactions, which have a number of their own. block_stm is both a software transaction and a candidate; so is `lock`
-# with another kernel, since `lock` itself is the baseline.
-NO_CANDIDATES = ("tf_lock", "lock_pthread", "tle", "htm", "stm", "itm")
+# with another kernel, since `lock` itself is the baseline. Under DELAYED ones workers see each other's updates late.
+NO_CANDIDATES = ("tf_lock", "lock_pthread", "tle", "htm", "htm_if_fits", "stm", "itm", *DELAYED)
 
 
 QUICK = "Quick runs, not conclusive. "

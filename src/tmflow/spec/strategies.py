@@ -71,6 +71,10 @@ WITHOUT_OPTIMISER_STATE = ("atomic", "itm", "leashed", "local_steps", "stm")
 # Strategies that keep the variable elsewhere than in its memory, so that workers must read consistently.
 KEEPING_ELSEWHERE = ("leashed", "local_steps")
 
+# Strategies under which workers see each other's updates late. They lose none, but are no replacement of a lock for a
+# model whose accuracy depends on it.
+DELAYED = ("local_steps",)
+
 # Strategies whose blocks fit the size of the variable if `block` is 0.
 FITTING_BLOCKS = ("combining", "htm_if_fits", "striped")
 

@@ -63,7 +63,7 @@ OF_FULL = ("retries", "failed_publications", "taken_blocks", "reads", "lost")
 LISTS_LATER = ("fused", *OF_FULL, "processes", "phases")
 LATER = ("profile", "subscription", "tunables", "design", "manager", "instrumentation", "method", "library", "kernel",
          "optimisation", "hidden", "activation", "image_size", "passes", "nodes", "features", "nonzeros", "users",
-         "items", "words", "negatives", "width", "skew", "block", "promise", "fits",
+         "items", "words", "negatives", "width", "skew", "block", "promise", "fits", "every",
          *DRIVER_FACTORS["cluster"])  # fmt: skip
 
 

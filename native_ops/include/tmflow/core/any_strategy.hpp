@@ -18,8 +18,9 @@ class AnyStrategy {
   virtual void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) = 0;
   // Throws std::invalid_argument if the strategy has no consistent read.
   virtual void read(R& region, const Reading<typename R::Value>& reading, ThreadStats& stats) = 0;
-  // The worker's own copy of the variable, if the strategy keeps one for each worker: what `read` would copy.
-  // It changes only by the worker's updates, and does not move between `restart`s. Otherwise empty.
+  // The worker's own copy of the variable, with the values that `read` would copy; empty if the strategy
+  // keeps none. Only calls of this worker, `settle` and `restart` change it, and it is valid until the next
+  // `settle` or `restart`.
   virtual std::span<const typename R::Value> view(R& region, ThreadStats& stats) = 0;
   // Brings the region's memory up to date: afterwards it holds the variable after the last update. Must be
   // called while no thread updates.

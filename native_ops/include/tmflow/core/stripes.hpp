@@ -25,7 +25,8 @@ inline constexpr Parameter kStripe{.name = "block",
                                    .summary = "elements per lock; 0: as fits the size of the variable",
                                    .high = 1'000'000'000};
 
-// Four blocks, so that threads seldom meet, but not so many that locking them takes long (docs/speed.md).
+// About a quarter of the variable, so that threads seldom meet; larger variables have more blocks of the
+// longest length (docs/speed.md).
 inline constexpr FittedBlock kFittedStripe{.share = 4, .shortest = 2048, .longest = 32'768};
 
 // The consistency of updates of `n` elements.

@@ -47,6 +47,9 @@ class alignas(kCacheLine) ThreadStats {
  public:
   using Aborts = AbortCounts::ByStatus;  // by raw status
 
+  // Of these counters; no others ever have the same.
+  std::uint64_t number() const noexcept { return number_; }
+
   void count_update() noexcept { add(updates_); }
   void count_commit() noexcept { add(commits_); }
   void count_fallback() noexcept { add(fallbacks_); }
@@ -114,6 +117,12 @@ class alignas(kCacheLine) ThreadStats {
     counter.fetch_add(1, std::memory_order_relaxed);
   }
 
+  static std::uint64_t next_number() noexcept {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+
+  const std::uint64_t number_ = next_number();
   std::atomic<std::int64_t> updates_{0};
   std::atomic<std::int64_t> commits_{0};
   std::atomic<std::int64_t> fallbacks_{0};

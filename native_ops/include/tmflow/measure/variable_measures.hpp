@@ -149,7 +149,7 @@ class VariableMeasures {
   // The number of elements that one lock of the strategy guards; each lock has a multiple of them.
   std::size_t guarded_by(const Listed& listed, const Parameters& values) const {
     // A strategy of `block` consistency has a parameter of that name: the length of a block.
-    // 0: it fits the variable, and is a multiple of a shadow's block.
+    // 0: the length fits the variable; it is a multiple of a shadow's block.
     if (listed.info.updates == Consistency::block) {
       const auto block = static_cast<std::size_t>(values.integer("block"));
       return block == 0 ? Shadow::kBlock : block;

@@ -139,7 +139,7 @@ class BasicAdaptive {
     looked_at_ = Clock::now();
   }
 
-  // The fastest strategy on the machine of docs/strategies/adaptive.md.
+  // The fastest strategy by docs/speed.md, of which two tables come from different machines.
   std::size_t guess(std::size_t elements, int threads) const noexcept {
     if (threads == 1) return keeps_whole_ || elements < 4'096 ? kSpin : kStriped;
     if (elements < 512) return kMutex;

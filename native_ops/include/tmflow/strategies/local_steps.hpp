@@ -28,13 +28,14 @@ struct Sound {
   static constexpr bool kComparesVersions = true;  // a copy replaces the variable only if nobody published
 };
 
-// The copy of one worker. A worker is identified by its counters. All members but the first two are protected
-// by `lock`, which only a caller that gives two threads the same worker ever finds taken.
+// The copy of one worker, who is identified by its counters. All members but the first two are protected by
+// `lock`. Only `settle`, `restart` and a caller that gives two threads the same worker lock it besides the
+// worker.
 template <template <class> class Atom>
 struct alignas(kCacheLine) WorkerCopy {
-  explicit WorkerCopy(const ThreadStats* of) : worker(of) {}
+  explicit WorkerCopy(std::uint64_t of) : worker(of) {}
 
-  const ThreadStats* const worker;
+  const std::uint64_t worker;  // ThreadStats::number
   WorkerCopy* next = nullptr;
   BasicSpinLock<Atom> lock;
   bool holds_variable = false;
@@ -62,16 +63,20 @@ struct alignas(kCacheLine) WorkerCopy {
 // NIPS 2012.)
 //
 // Contract: no update is lost. The variable, which is in the region's memory, changes by `every` updates of a
-// worker at once, under one lock. A worker's copy contains all its own updates, and those of others up to its
-// last publication; so a gradient lacks at most `every` - 1 updates of each other worker, and those that were
-// published in the meantime. A worker with no copy yet reads the variable. `settle` publishes what is left.
-// From then on, and after `restart`, workers copy the variable anew; between these, an assignment of the
-// memory is added to like any other value, and a worker sees it only after its next publication. Throws
-// std::invalid_argument if the memory has another size than the worker's copy.
+// worker at once (fewer in `settle`), under one lock. A worker's copy contains all its own updates, and those
+// of others up to its last publication; so a gradient lacks at most `every` - 1 updates of each other worker,
+// and those that were published in the meantime. A copy contains each update completely or not at all, but
+// the copies of two workers may contain different updates, so that no single order explains both. A worker
+// without a copy reads the variable.
+//
+// `settle` publishes what is left, and discards the updates of a copy whose size is no longer that of the
+// memory. After it, and after `restart`, workers copy the variable anew. An assignment of the memory between
+// these is lost if the next worker to publish also published last; so assign after `settle`, and then
+// restart. Throws std::invalid_argument if the memory has another size than the worker's copy.
 //
 // Rounding: a publication adds the difference of two copies, so with several workers results may differ in
-// the last bits from those of a plain loop. If no other worker has published since, the copy replaces the
-// variable: with one worker every bit is that of the plain loop.
+// the last bits from those of a plain loop, and an infinite element becomes NaN. If no other worker has
+// published since, the copy replaces the variable: with one worker every bit is that of the plain loop.
 //
 // Memory ordering: the lock acquires and releases, so a copy made under it contains all earlier publications
 // completely. A worker's copy is protected by its own lock. The list of copies only grows: an entry is
@@ -177,13 +182,13 @@ class BasicLocalSteps {
 
   WorkerCopy* find(const ThreadStats& worker) const noexcept {
     WorkerCopy* copy = newest_copy();
-    while (copy != nullptr && copy->worker != &worker) copy = copy->next;
+    while (copy != nullptr && copy->worker != worker.number()) copy = copy->next;
     return copy;
   }
 
   WorkerCopy& copy_of(const ThreadStats& worker) {
     if (WorkerCopy* const copy = find(worker); copy != nullptr) return *copy;
-    auto* const made = new WorkerCopy(&worker);
+    auto* const made = new WorkerCopy(worker.number());
     made->next = copies_.load(std::memory_order_relaxed);
     while (!copies_.compare_exchange_weak(made->next, made, std::memory_order_acq_rel)) {
     }
@@ -248,9 +253,9 @@ class BasicLocalSteps {
     all(from, 0, to.size());
   }
 
-  // No thread uses a copy.
   void forget() noexcept {
     for (WorkerCopy* copy = newest_copy(); copy != nullptr; copy = copy->next) {
+      const std::lock_guard used(copy->lock);
       copy->holds_variable = false;
       copy->unpublished = 0;
     }
