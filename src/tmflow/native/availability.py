@@ -133,8 +133,8 @@ def unfit_reason(spec: TrialSpec, strategy: ResolvedStrategy) -> str | None:
         ),
         (
             spec.reading == "plain" and strategy.entry.keeps_elsewhere,
-            f"strategy {spec.strategy} keeps the variables elsewhere than in their memory, so a plain read would find "
-            "none of the updates: it needs reading consistent",
+            f"strategy {spec.strategy} keeps the variables elsewhere than in their memory, so a plain read would lack "
+            "updates: it needs reading consistent",
         ),
         (
             strategy.is_fused and spec.layout == "joined",
