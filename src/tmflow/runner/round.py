@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from tmflow._version import __version__
 from tmflow.base.clock import utc_now
 from tmflow.base.errors import BadInput, Diverged, Unsupported
@@ -70,7 +72,15 @@ class RoundRunner:
         self._warm: set[tuple[str, int]] = set()  # graphs and batches that have run
 
     def run(self) -> None:
-        """Warm up each graph for each batch, then run every trial."""
+        """Warm up each graph for each batch, then run every trial.
+
+        NumPy's products have one thread meanwhile. After a product with several, OpenBLAS keeps its threads spinning for
+        tens of milliseconds, on the processors of the workers that start after an evaluation.
+        """
+        with threadpool_limits(1, user_api="blas"):
+            self._run()
+
+    def _run(self) -> None:
         for trials in self._graphs.values():
             first = trials[0].spec
             if self._images is None and first.dataset not in (OWN_DATA, SYNTHETIC):
