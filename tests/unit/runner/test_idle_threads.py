@@ -18,7 +18,7 @@ from tmflow.runner.supervisor import RoundJob
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.measurement import Measurement
 
-POINT = {"model": "mnist_softmax", "dataset": "digits", "strategy": "lock", "iterations": 20, "test_images": 50}
+POINT = {"model": "mnist_softmax", "dataset": "digits", "strategy": "lock", "threads": 1, "iterations": 20}
 MEASURED = {field.name: getattr(sample_runs()[0], field.name) for field in fields(Measurement)}
 IDLE_S = 0.02
 
@@ -55,7 +55,10 @@ def test_no_thread_spins_after_an_evaluation(tmp_path: Path, monkeypatch: pytest
         campaign=CampaignRef(uid="a-campaign", created_at_utc="2026-01-01T00:00:00Z"),
         experiment=ExperimentRef(name="test", scale="adhoc", definition_sha256="0" * 64, definition={}),
         number=1,
-        points=[TrialSpec.model_validate({**POINT, "learning_rate": 0.5, "batch": batch}) for batch in range(1, 6)],
+        points=[
+            TrialSpec.model_validate({**POINT, "learning_rate": 0.5, "test_images": 50, "batch": batch})
+            for batch in range(1, 6)
+        ],
         trial_timeout_s=300,
         run_file=tmp_path / "round-001.jsonl",
     )
