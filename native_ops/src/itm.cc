@@ -74,7 +74,7 @@ const std::string& method_in_force() {
   static const std::string method = [] {
     std::string said = value_of(kVariable);
     Execution execution;
-    build_O3.of_float(nullptr, nullptr, 0, 0, execution);
+    build_O3.of_float(nullptr, {}, 0, execution);
     return said;
   }();
   return method;

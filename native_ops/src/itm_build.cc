@@ -13,11 +13,22 @@ template <class T>
   for (std::size_t i = 0; i < n; ++i) variable[i] -= alpha * delta[i];
 }
 
+// The numbers of the rows are read in the transaction, as the compiler would instrument any loop over them.
 template <class T>
-void update(T* variable, const T* delta, T alpha, std::size_t n, Execution& execution) noexcept {
+[[gnu::transaction_safe, gnu::noinline]] void loop_over_rows(T* variable, const std::int64_t* rows,
+                                                             const T* values, std::size_t n,
+                                                             std::size_t width, T alpha) noexcept {
+  for (std::size_t row = 0; row < n; ++row) {
+    loop(variable + static_cast<std::size_t>(rows[row]) * width, values + row * width, alpha, width);
+  }
+}
+
+template <class T>
+void update(T* variable, const RowPointers<T>& gradient, T alpha, Execution& execution) noexcept {
+  const RowPointers<T> given = gradient;
   __transaction_atomic {
     begins(execution);
-    loop(variable, delta, alpha, n);
+    loop_over_rows(variable, given.rows, given.values, given.n, given.width, alpha);
     ends(execution);
   }
 }

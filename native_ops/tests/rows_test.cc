@@ -236,7 +236,7 @@ std::vector<Given> variants_of(const Listed& listed) {
 TEST(RowUpdates, AreNotLostUnderAnyStrategyThatKeepsUpdates) {
   int n_audits = 0;
   for (const Listed& listed : listed_strategies()) {
-    if (!listed.info.updates_rows || listed.info.updates == Consistency::none) continue;
+    if (listed.info.updates == Consistency::none) continue;
     for (const Given& parameters : variants_of(listed)) {
       if (why_not(listed.info.name, parameters)) continue;
       Named<double> named{make_strategy<ArrayRegion<double>>(listed.info.name, parameters)};

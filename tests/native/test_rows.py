@@ -1,4 +1,4 @@
-"""Updates of rows, the sparse gradients of embeddings, under every strategy that can update single rows."""
+"""Updates of rows, the sparse gradients of embeddings, under every strategy."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from tmflow.native.optimizer import minimise
 from tmflow.native.registry import resolve
 
 ALPHA = 0.3
-NOT_ROWS = {"stm", "itm"}  # their loops walk a gradient of the whole variable
-BY_ROWS = [name for name in STRATEGIES if name not in NOT_ROWS]
 Array = NDArray[Any]
 
 # Row numbers of a variable with 40 rows.
@@ -53,7 +51,7 @@ def updated(variable: Array, rows: Array, values: Array) -> Array:
 
 @pytest.mark.parametrize("width", [(), (1,), (10,), (64,), (3, 5)], ids=str)
 @pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("strategy", BY_ROWS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_rows_are_updated_and_no_other(strategy: str, rows: str, width: tuple[int, ...]) -> None:
     for dtype in (np.float32, np.float64):
         before = np.random.default_rng(1).normal(size=(40, *width)).astype(dtype)
@@ -66,17 +64,6 @@ def test_the_rows_are_updated_and_no_other(strategy: str, rows: str, width: tupl
             region.settle()
             np.testing.assert_array_equal(array, expected, err_msg=f"{variant}, {dtype.__name__}")
             assert [row["updates"] for row in region.counters()] == [1]
-
-
-@pytest.mark.parametrize("strategy", sorted(NOT_ROWS))
-@pytest.mark.usefixtures("runs_here")
-def test_a_strategy_that_walks_the_whole_variable_refuses(strategy: str) -> None:
-    numbers, values = gradient([1], (2,), np.float32)
-    array = np.ones((3, 2), np.float32)
-    region = loader.core().Region(array)
-    with pytest.raises(ValueError, match=f"'{strategy}' walks a gradient of the whole variable, so it cannot update"):
-        region.apply_rows(strategy, ALPHA, numbers, values)
-    assert (array == 1).all()
 
 
 THREADS, STEPS, AT_ONCE, TABLE = 4, 400, 16, (100, 24)
@@ -93,7 +80,7 @@ def add_ones(region: Any, variant: Variant, worker: int) -> Array:
     return made
 
 
-@pytest.mark.parametrize("strategy", [name for name in KEEPING if name not in NOT_ROWS])
+@pytest.mark.parametrize("strategy", KEEPING)
 def test_threads_lose_no_row(strategy: str) -> None:
     for variant in variants_of(strategy):
         array = np.zeros(TABLE)
@@ -108,13 +95,15 @@ def test_threads_lose_no_row(strategy: str) -> None:
 
 
 @pytest.mark.parametrize(("chunk", "transactions"), [(0, 1), (1, 48), (24, 2), (1000, 1)])
-def test_a_chunk_of_a_row_is_a_transaction_of_a_row(chunk: int, transactions: int) -> None:
+@pytest.mark.parametrize("strategy", ["htm", "stm"])
+def test_a_chunk_of_a_row_is_a_transaction_of_a_row(strategy: str, chunk: int, transactions: int) -> None:
     """With chunks of a row's length each row is a transaction, and rows that are not touched cost none."""
     machine = next(variant.value("machine") for variant in variants_of("htm") if variant.value("machine"))
     array = np.zeros(TABLE)
     region = loader.core().Region(array)
-    parameters = ["provider=emulated", f"machine={machine}", f"chunk={chunk}"]
-    region.apply_rows("htm", -1.0, np.array([3, 40]), np.ones((2, TABLE[1])), parameters=parameters)
+    emulated = ["provider=emulated", f"machine={machine}"] if strategy == "htm" else []
+    parameters = [*emulated, f"chunk={chunk}"]
+    region.apply_rows(strategy, -1.0, np.array([3, 40]), np.ones((2, TABLE[1])), parameters=parameters)
     (counts,) = region.counters()
     assert counts["commits"] + counts["fallbacks"] == transactions
     assert array.sum() == 2 * TABLE[1]
@@ -158,7 +147,7 @@ def embedding_loss(table: Any) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("strategy", BY_ROWS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.usefixtures("runs_here")
 def test_the_gradient_of_an_embedding_updates_its_rows(strategy: str, dtype: Any, kind: str) -> None:
     before = np.random.default_rng(2).normal(size=(6, 8)).astype(dtype)
@@ -253,18 +242,6 @@ def test_rows_that_are_known_to_be_wrong_fail_when_the_graph_is_built(kind: str,
         variable = tf1.Variable(np.ones((6, 8), np.float32), use_resource=KINDS[kind])
         with pytest.raises(ValueError, match=r"must be equal|must be rank 1"):
             sparse(variable, tf.constant(rows), tf.ones(shape), ops.Tracker(1, ["w"]))
-
-
-@pytest.mark.parametrize("strategy", sorted(NOT_ROWS))
-@pytest.mark.usefixtures("runs_here")
-def test_a_graph_is_not_built_where_rows_cannot_be_updated(strategy: str) -> None:
-    with tf.Graph().as_default():
-        variable = tf1.Variable(np.ones((6, 8)), use_resource=True, name="table")
-        with pytest.raises(BadInput, match=f"'{strategy}' walks a .* rows of table: make the gradient dense"):
-            minimise(
-                embedding_loss(variable), [variable], ALPHA, strategy=resolve(strategy),
-                tracker=ops.Tracker(1, ["w"]), worker=0,
-            )  # fmt: skip
 
 
 def test_full_measures_refuse_rows() -> None:

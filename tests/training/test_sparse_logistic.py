@@ -27,7 +27,7 @@ IF_FITS: list[dict[str, Any]] = [
     {"strategy": "htm_if_fits", "provider": "emulated", "profile": "intel-tsx-study", "block": 5, "fits": fits}
     for fits in (30, 29)
 ]
-STRATEGIES = [name for name in registry.source_names() if resolve(name).entry.updates_rows]
+STRATEGIES = registry.source_names()
 
 
 def spec_of(**factors: Any) -> TrialSpec:
@@ -151,8 +151,6 @@ def test_lost_updates_of_rows_are_counted(factors: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("factors", "reason"),
     [
-        ({"strategy": "stm"}, "strategy stm walks a gradient of the whole variable, and sparse_logistic updates rows"),
-        ({"strategy": "itm"}, "strategy itm walks a gradient of the whole variable"),
         ({"kernel": "fused"}, "kernel fused is for dense layers, and sparse_logistic updates rows of its weights"),
         ({"layout": "joined"}, "sparse_logistic updates rows of its weights, and layout joined has one variable"),
         ({"measures": "full"}, "the session driver counts lost updates of whole variables, and sparse_logistic"),

@@ -221,7 +221,6 @@ nb::list strategies() {
     row["read_consistency"] = text(name_of(listed.info.reads));
     row["snapshot_consistency"] = text(name_of(listed.info.snapshots));
     row["keeps_elsewhere"] = listed.keeps_elsewhere;
-    row["updates_rows"] = listed.info.updates_rows;
     row["runnable"] = !listed.why_not.has_value();
     row["why_not"] = listed.why_not ? nb::object(text(*listed.why_not)) : nb::none();
     nb::list parameters;

@@ -52,30 +52,60 @@ struct All {
   }
 };
 
-// Runs `part(first, count)` on the chunks to be updated or copied, one after another.
-template <class Work, class Part>
-void for_each_chunk(const Work& work, const Part& part) {
-  for (std::size_t first = 0, count = 0; first < work.size; first += count) {
-    count = work.chunk < work.size - first ? work.chunk : work.size - first;
-    part(first, count);
+// The touched elements of a chunk: from `first`, which is in the row with the index `row`, to below `end`.
+struct Touched {
+  std::size_t row, first, end;
+};
+
+template <class T>
+std::size_t begin_of(const RowPointers<T>& gradient, std::size_t row) {
+  return static_cast<std::size_t>(gradient.rows[row]) * gradient.width;
+}
+
+// Runs `part(touched)` on the chunks that the update touches, one after another.
+template <class T, class Part>
+void for_each_touched_chunk(const Update<T>& update, const Part& part) {
+  const RowPointers<T>& gradient = update.gradient;
+  std::size_t done = 0;  // the end of the previous chunk
+  for (std::size_t row = 0; row < gradient.n;) {
+    const std::size_t begin = begin_of(gradient, row), first = begin < done ? done : begin;
+    done = (first / update.chunk + 1) * update.chunk;
+    part(Touched{row, first, done});
+    while (row < gradient.n && begin_of(gradient, row) + gradient.width <= done) ++row;
   }
+}
+
+template <class Instrumentation, class Transaction, class T>
+bool update_touched(Transaction& transaction, const Update<T>& update, const Touched& touched) {
+  const RowPointers<T>& gradient = update.gradient;
+  for (std::size_t row = touched.row; row < gradient.n; ++row) {
+    const std::size_t begin = begin_of(gradient, row), end = begin + gradient.width;
+    if (begin >= touched.end) break;
+    const std::size_t first = begin < touched.first ? touched.first : begin;
+    const std::size_t stop = end < touched.end ? end : touched.end;
+    const T* const values = gradient.values + row * gradient.width + (first - begin);
+    if (!Instrumentation::update(transaction, update.variable + first, values, update.alpha, stop - first)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 template <template <class, class> class Design, class Manager, class Instrumentation, class T>
 void loop(const Update<T>& update, Domain& domain, ThreadStats& stats) {
-  for_each_chunk(update, [&](std::size_t first, std::size_t count) {
+  for_each_touched_chunk(update, [&](const Touched& touched) {
     atomically<Design, Manager, Build>(domain, stats, [&](Design<Manager, Build>& transaction) {
-      return Instrumentation::update(transaction, update.variable + first, update.delta + first, update.alpha,
-                                     count);
+      return update_touched<Instrumentation>(transaction, update, touched);
     });
   });
 }
 
 template <class Manager, class T>
 void snapshot_loop(const Snapshot<T>& request, Domain& domain, ThreadStats& stats) {
-  for_each_chunk(request, [&](std::size_t first, std::size_t count) {
+  for (std::size_t first = 0, count = 0; first < request.size; first += count) {
+    count = request.chunk < request.size - first ? request.chunk : request.size - first;
     snapshot<Manager, Build>(domain, stats, request.variable + first, request.into + first, count);
-  });
+  }
 }
 
 template <class T>

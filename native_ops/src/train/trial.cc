@@ -44,10 +44,6 @@ void check(const TrialPlan& plan) {
 // Throws if a variable is updated by rows, and the plan does not allow that.
 void check_rows(const std::vector<VariableShape>& shapes, const TrialPlan& plan) {
   if (std::ranges::none_of(shapes, &VariableShape::by_rows)) return;
-  if (!listed_strategy(plan.strategy).info.updates_rows) {
-    throw std::invalid_argument("strategy '" + plan.strategy +
-                                "' walks a gradient of the whole variable, so it cannot update rows");
-  }
   if (plan.layout == Layout::joined) {
     throw std::invalid_argument(
         "rows of a variable are updated in a region of its own: layout must be separate");

@@ -19,7 +19,6 @@ class StrategyRow(TypedDict):
     read_consistency: str
     snapshot_consistency: str
     keeps_elsewhere: bool
-    updates_rows: bool
     runnable: bool
     why_not: str | None
     parameters: list[ParameterRow]

@@ -142,10 +142,6 @@ def unfit_reason(spec: TrialSpec, strategy: ResolvedStrategy) -> str | None:
         ),
         (strategy.is_fused and strategy.is_emulated, FUSED_NOT_EMULATED),
         (
-            by_rows and not strategy.is_stock and not strategy.entry.updates_rows,
-            f"strategy {spec.strategy} walks a gradient of the whole variable, and {spec.model} updates rows of it",
-        ),
-        (
             by_rows and strategy.is_fused,
             f"kernel fused is for dense layers, and {spec.model} updates rows of its weights",
         ),

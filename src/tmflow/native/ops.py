@@ -238,7 +238,7 @@ def apply_gradient_descent(
     factors = dense_factors(gradient) if strategy.is_fused else None
     after: tuple[Any, ...] = ()
     if by_rows:
-        _check_rows(variable, strategy, tracker)
+        _check_rows(variable, tracker)
         apply, operands = "apply_rows", [tf.cast(gradient.indices, tf.int64), gradient.values]
     elif factors is None:
         apply, operands = "apply", [gradient]
@@ -259,18 +259,12 @@ def apply_gradient_descent(
     return updated if is_resource else updated.op
 
 
-def _check_rows(variable: Any, strategy: ResolvedStrategy, tracker: Tracker) -> None:
-    """Raise BadInput if the strategy, or the tracker, is for updates of whole variables."""
-    name = variable.op.name
-    if not strategy.entry.updates_rows:
-        raise BadInput(
-            f"strategy '{strategy.name}' walks a gradient of the whole variable, so it cannot update rows of {name}: "
-            "make the gradient dense with tf.convert_to_tensor, or choose another strategy."
-        )
+def _check_rows(variable: Any, tracker: Tracker) -> None:
+    """Raise BadInput if the tracker is for updates of whole variables."""
     if tracker.measures == "full":
         raise BadInput(
-            f"full measures count lost updates of whole variables, not of rows, and the gradient of {name} has rows: "
-            "use a tracker with the usual measures."
+            "full measures count lost updates of whole variables, not of rows, and the gradient of "
+            f"{variable.op.name} has rows: use a tracker with the usual measures."
         )
 
 

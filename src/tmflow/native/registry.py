@@ -58,7 +58,6 @@ class Variant:
     why_not: str | None
     parameters: list[Parameter] = field(default_factory=list)
     keeps_elsewhere: bool = False  # between updates the variable is in separate memory
-    updates_rows: bool = True  # also single rows, by a sparse gradient
 
 
 @dataclass(frozen=True)
@@ -150,6 +149,8 @@ def _native() -> list[Variant]:
     ]
 
 
+REMOVED_FIELDS = ("updates_rows",)  # which older libraries have
+
 # The names of these fields in libraries that were built before they were renamed.
 OLD_FIELDS = {
     "promise_updates": "update_consistency",
@@ -162,6 +163,7 @@ def _built(row: _core.StrategyRow) -> Variant:
     facts: dict[str, Any] = {"snapshot_consistency": None}  # the oldest libraries have no such field
     facts |= {OLD_FIELDS.get(field, field): value for field, value in row.items()}
     rows = facts.pop("parameters", [])  # nor are there parameters in one built before strategies had them
+    facts = {name: value for name, value in facts.items() if name not in REMOVED_FIELDS}
     return Variant(provider="native", built=True, parameters=[Parameter(**parameter) for parameter in rows], **facts)
 
 

@@ -103,6 +103,15 @@ struct RowGradient {
   }
 };
 
+// A written gradient, for code that is compiled separately and may share no functions: `n` rows of `width`
+// elements each, ascending. A dense gradient is one row of all elements; that of an empty variable has none.
+template <std::floating_point T>
+struct RowPointers {
+  const std::int64_t* rows;
+  const T* values;
+  std::size_t n, width;
+};
+
 // Whether none of the numbers is infinite or NaN. Only those have an exponent of all ones, so adding one to
 // the exponent carries into the sign. A loop without branches can be vectorised.
 template <std::floating_point T>
@@ -184,6 +193,13 @@ struct GradientDescent {
 
   // The number of elements that it may change.
   std::size_t touched() const noexcept { return rows != nullptr ? rows->values.size() : size(); }
+
+  // The written gradient, or that of rows.
+  RowPointers<T> pointers() const noexcept {
+    static constexpr std::int64_t kFirst = 0;
+    if (rows != nullptr) return {rows->rows.data(), rows->values.data(), rows->rows.size(), rows->width};
+    return {&kFirst, delta.data(), delta.empty() ? 0U : 1U, delta.size()};
+  }
 
   // Runs `part(begin, n, gradient)` on the elements of [first, first + count) that a written gradient, or
   // that of rows, changes.

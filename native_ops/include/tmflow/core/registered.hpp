@@ -33,11 +33,6 @@ class Held final : public AnyStrategy<R> {
           "strategy '" + std::string(S::info.name) +
           "' does not use the selectable kernels, so it cannot fuse an update with its gradient");
     }
-    if (!S::info.updates_rows && update.rows != nullptr) {
-      throw std::invalid_argument(
-          "strategy '" + std::string(S::info.name) +
-          "' walks a gradient of the whole variable, so it cannot update single rows");
-    }
     if (!kUpdatesSlots && update.slots != nullptr) {
       throw std::invalid_argument("strategy '" + std::string(S::info.name) +
                                   "' does not update ranges of the variable in place, so it cannot update "

@@ -44,7 +44,6 @@ struct StrategyInfo {
   Consistency snapshots = Consistency::none;  // of its own `read`; none: it has no `read`
   std::span<const Parameter> parameters = {};
   bool runs_kernel = true;   // then it has the kernel's parameters too; false if it has another loop
-  bool updates_rows = true;  // false if its loop needs a gradient of the whole variable
   bool own_process = false;  // it can be created only in a process that was started for it
   // Whether its updates fetch the memory under the variable's mutex and write it only under that mutex; null
   // if they never do.

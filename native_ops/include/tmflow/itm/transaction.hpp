@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "tmflow/core/kernel.hpp"
+
 namespace tmflow::itm {
 
 // How the body of a transaction ran. It is written from inside the transaction but not logged by the library,
@@ -16,13 +18,13 @@ struct Execution {
   bool alone = false;      // it became irrevocable, for which libitm takes a lock of all transactions
 };
 
-// variable[i] -= alpha * delta[i] for all i, as one transaction.
+// variable[i] -= alpha * gradient[i] for the elements of all rows of the gradient, as one transaction.
 //
 // Contract: concurrent transactions of this process are serialisable. No exception leaves it. Memory
 // ordering: if one transaction saw a write of another, the two are ordered, as if by a mutex. Code outside of
 // transactions is not isolated, and may see writes that are undone later.
 template <class T>
-using Update = void (*)(T* variable, const T* delta, T alpha, std::size_t n, Execution& execution) noexcept;
+using Update = void (*)(T* variable, const RowPointers<T>& gradient, T alpha, Execution& execution) noexcept;
 
 // Compiled at "O0" or "O3"; to be called only where `why_not` is empty.
 template <class T>

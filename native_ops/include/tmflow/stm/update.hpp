@@ -5,18 +5,19 @@
 #include <cstddef>
 #include <string_view>
 
+#include "tmflow/core/kernel.hpp"
 #include "tmflow/measure/counters.hpp"
 #include "tmflow/stm/domain.hpp"
 
 namespace tmflow::stm {
 
-// variable[i] -= alpha * delta[i] for `size` elements, in transactions of `chunk` elements each.
+// variable[i] -= alpha * gradient[i] for the elements of the gradient's rows. The variable is divided into
+// chunks of `chunk` elements; the touched elements of a chunk are one transaction.
 template <std::floating_point T>
 struct Update {
   T* variable;
-  const T* delta;
+  RowPointers<T> gradient;
   T alpha;
-  std::size_t size;
   std::size_t chunk;
 };
 

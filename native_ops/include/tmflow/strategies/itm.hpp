@@ -10,8 +10,8 @@
 
 namespace tmflow {
 
-// Contract: updates of a variable are serialised and none is lost. Only transactions are isolated from each
-// other: an update that overlaps an assignment of the whole variable may be lost. libitm's methods write in
+// Contract: updates of a variable are serialised and none is lost; an update of rows is one transaction, too.
+// Only transactions are isolated from each other: an update that overlaps an assignment of the whole variable may be lost. libitm's methods write in
 // place and undo the writes when they restart, so a plain reader may see a value that never becomes valid.
 // Memory ordering: see itm::Update.
 //
@@ -36,7 +36,6 @@ class Itm {
       .reads = Consistency::none,
       .parameters = kParameters,
       .runs_kernel = false,
-      .updates_rows = false,
       .own_process = true,
   };
 
@@ -56,8 +55,8 @@ class Itm {
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
     itm::Execution execution;
-    std::get<itm::Update<typename R::Value>>(update_)(memory.data(), update.delta.data(), update.alpha,
-                                                      memory.size(), execution);
+    std::get<itm::Update<typename R::Value>>(update_)(memory.data(), update.pointers(), update.alpha,
+                                                      execution);
     if (hardware_) {
       stats.hide_attempts();
     } else if (execution.times > 1) {

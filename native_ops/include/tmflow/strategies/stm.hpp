@@ -13,7 +13,8 @@
 namespace tmflow {
 
 // Contract: with chunk 0, updates of a variable are serialised and none is lost; with a chunk, this holds for
-// each chunk of elements. Only transactions of the process's domain are isolated: readers without one see
+// each chunk of elements. An update of rows is one transaction, or one for each chunk that it touches; the
+// numbers of the rows are not instrumented. Only transactions of the process's domain are isolated: readers without one see
 // elements of different updates mixed, and with design `wt` also those of attempts that abort later. The
 // memory is fetched before the transaction, so an update that overlaps an assignment of the whole variable
 // may be lost, as with `htm`. There is no fallback: every transaction ends in a commit. `read` is a
@@ -53,7 +54,6 @@ class Stm {
       .snapshots = Consistency::tensor,  // with a chunk: of each chunk, as for updates
       .parameters = kParameters,
       .runs_kernel = false,
-      .updates_rows = false,
       .updates_over = [](const Parameters& given,
                          std::size_t n) { return consistency_in_parts(given.integer("chunk"), n); },
   };
@@ -70,8 +70,7 @@ class Stm {
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
-    const stm::Update<typename R::Value> as_update{memory.data(), update.delta.data(), update.alpha,
-                                                   memory.size(), chunk_};
+    const stm::Update<typename R::Value> as_update{memory.data(), update.pointers(), update.alpha, chunk_};
     std::get<stm::Loop<typename R::Value>>(loops_)(as_update, stm::Domain::shared(), stats);
     stats.count_update();
   }
