@@ -124,8 +124,7 @@ TEST(SparseRegression, WorkersShareTheSteps) {
   }
 }
 
-TEST(SparseRegression, AnUpdateOfWholeVariablesIsRefused) {
-  EXPECT_THROW(trial_of({.strategy = "stm"}), std::invalid_argument);
+TEST(SparseRegression, OneRegionForAllVariablesIsRefused) {
   EXPECT_THROW(trial_of({.strategy = "lock", .layout = Layout::joined}), std::invalid_argument);
 }
 

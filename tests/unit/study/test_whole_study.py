@@ -243,7 +243,9 @@ def test_rows_have_a_lock_and_a_transaction_each_at_every_width(study: Study) ->
         of_width = [p for p in points if p.width == width]
         assert {"striped", "block_stm"} <= {p.strategy for p in of_width if p.block == width}
         assert {0, width} == {p.chunk for p in of_width if p.strategy == "htm"}
-    assert {(p.nonzeros, p.skew) for p in points if p.width == 64} == set(itertools.product((1, 16, 64), (0, 1)))
+    assert {p.chunk for p in points if p.strategy == "stm"} == {0, 64}
+    cells = {*itertools.product((1, 16, 64), (0, 1)), (16, 1.5)}
+    assert {(p.nonzeros, p.skew) for p in points if p.width == 64} == cells
 
 
 def test_steps_and_rows_of_pairs_can_be_atomic(study: Study) -> None:
@@ -251,8 +253,8 @@ def test_steps_and_rows_of_pairs_can_be_atomic(study: Study) -> None:
     assert {p.model for p in points} == {"matrix_factorisation", "skipgram"}
     assert {(p.driver, p.width) for p in points} == {("native", 16)}
     assert {p.block for p in points if p.block} == {16}
-    assert {p.chunk for p in points if p.strategy == "htm"} == {0, 16}
-    assert {p.strategy for p in points} == {"nolock", "striped", "lock", "spin", "block_stm", "htm"}
+    assert {p.chunk for p in points if p.strategy in ("htm", "stm")} == {0, 16}
+    assert {p.strategy for p in points} == {"nolock", "striped", "lock", "spin", "block_stm", "htm", "stm"}
 
 
 def test_each_transport_has_the_same_points(study: Study) -> None:

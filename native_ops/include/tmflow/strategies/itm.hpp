@@ -11,9 +11,9 @@
 namespace tmflow {
 
 // Contract: updates of a variable are serialised and none is lost; an update of rows is one transaction, too.
-// Only transactions are isolated from each other: an update that overlaps an assignment of the whole variable may be lost. libitm's methods write in
-// place and undo the writes when they restart, so a plain reader may see a value that never becomes valid.
-// Memory ordering: see itm::Update.
+// Only transactions are isolated from each other: an update that overlaps an assignment of the whole variable
+// may be lost. libitm's methods write in place and undo the writes when they restart, so a plain reader may
+// see a value that never becomes valid. Memory ordering: see itm::Update.
 //
 // The method belongs to the process: libitm reads it from the environment once, so the object can only be
 // created in a process that was started for it (src/tmflow/spec/process_env.py).

@@ -14,10 +14,10 @@ namespace tmflow {
 
 // Contract: with chunk 0, updates of a variable are serialised and none is lost; with a chunk, this holds for
 // each chunk of elements. An update of rows is one transaction, or one for each chunk that it touches; the
-// numbers of the rows are not instrumented. Only transactions of the process's domain are isolated: readers without one see
-// elements of different updates mixed, and with design `wt` also those of attempts that abort later. The
-// memory is fetched before the transaction, so an update that overlaps an assignment of the whole variable
-// may be lost, as with `htm`. There is no fallback: every transaction ends in a commit. `read` is a
+// numbers of the rows are not instrumented. Only transactions of the process's domain are isolated: readers
+// without one see elements of different updates mixed, and with design `wt` also those of attempts that abort
+// later. The memory is fetched before the transaction, so an update that overlaps an assignment of the whole
+// variable may be lost, as with `htm`. There is no fallback: every transaction ends in a commit. `read` is a
 // transaction too, which copies the variable as it was between two updates; with a chunk, each chunk. It
 // waits no longer than an update does (stm/snapshot.hpp). Memory ordering: see stm/word.hpp and
 // stm/domain.hpp.
