@@ -13,7 +13,8 @@ template <class T>
   for (std::size_t i = 0; i < n; ++i) variable[i] -= alpha * delta[i];
 }
 
-// The numbers of the rows are read in the transaction, as the compiler would instrument any loop over them.
+// Separate for the same reason. The numbers of the rows are read in the transaction, as the compiler would
+// instrument any loop over them.
 template <class T>
 [[gnu::transaction_safe, gnu::noinline]] void loop_over_rows(T* variable, const std::int64_t* rows,
                                                              const T* values, std::size_t n,
@@ -25,7 +26,7 @@ template <class T>
 
 template <class T>
 void update(T* variable, const RowPointers<T>& gradient, T alpha, Execution& execution) noexcept {
-  const RowPointers<T> given = gradient;
+  const RowPointers<T> given = gradient;  // reads of the original would be instrumented
   __transaction_atomic {
     begins(execution);
     loop_over_rows(variable, given.rows, given.values, given.n, given.width, alpha);

@@ -94,7 +94,7 @@ def test_threads_lose_no_row(strategy: str) -> None:
         assert [row["updates"] for row in region.counters()] == [STEPS] * THREADS
 
 
-@pytest.mark.parametrize(("chunk", "transactions"), [(0, 1), (1, 48), (24, 2), (1000, 1)])
+@pytest.mark.parametrize(("chunk", "transactions"), [(0, 1), (1, 48), (7, 8), (24, 2), (1000, 1)])
 @pytest.mark.parametrize("strategy", ["htm", "stm"])
 def test_a_chunk_of_a_row_is_a_transaction_of_a_row(strategy: str, chunk: int, transactions: int) -> None:
     """With chunks of a row's length each row is a transaction, and rows that are not touched cost none."""

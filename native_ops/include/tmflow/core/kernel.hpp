@@ -104,7 +104,8 @@ struct RowGradient {
 };
 
 // A written gradient, for code that is compiled separately and may share no functions: `n` rows of `width`
-// elements each, ascending. A dense gradient is one row of all elements; that of an empty variable has none.
+// elements each, ascending. A gradient of the whole variable is one row of all elements; that of an empty
+// variable has none.
 template <std::floating_point T>
 struct RowPointers {
   const std::int64_t* rows;
@@ -194,7 +195,7 @@ struct GradientDescent {
   // The number of elements that it may change.
   std::size_t touched() const noexcept { return rows != nullptr ? rows->values.size() : size(); }
 
-  // The written gradient, or that of rows.
+  // The written gradient, or that of rows. Not for one that is multiplied out on the fly.
   RowPointers<T> pointers() const noexcept {
     static constexpr std::int64_t kFirst = 0;
     if (rows != nullptr) return {rows->rows.data(), rows->values.data(), rows->rows.size(), rows->width};
