@@ -153,7 +153,7 @@ def answer_transactions(
     """
 
     def words(summary: pd.DataFrame, selected: pd.DataFrame, comparison: Comparison) -> Narrative:
-        short, sentences = narrative.answer_transactions(summary, comparison.baseline)
+        short, sentences = narrative.answer_transactions(summary, selected, comparison.baseline)
         share = None if count is None else elements.sentence(elements.committed_elements(selected, count(comparison)))
         return Narrative(short, [*sentences[:1], *([share] if share else []), *sentences[1:]])
 

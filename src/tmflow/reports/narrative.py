@@ -33,6 +33,8 @@ ACCURACY: dict[Ranking, str] = {
     "less": "significantly less accurate",
 }
 HARDWARE, SOFTWARE, BARE = ("htm",), ("stm", "itm", "block_stm"), ("tf_nolock", "nolock")
+MAY_TRANSACT = ("adaptive", "htm_if_fits")
+"""Choose between transactions and locks, so they are neither."""
 NOT_COMPARABLE = ("tle",)
 """Elide another mutex than the lock, one that no reader takes."""
 NOTHING = "Nothing measured yet."
@@ -59,8 +61,8 @@ def answer_one_worker(summary: pd.DataFrame) -> Narrative:
     )
 
 
-def answer_transactions(summary: pd.DataFrame, baseline: str) -> Narrative:
-    """Answer whether hardware or software transactions are faster than the lock."""
+def answer_transactions(summary: pd.DataFrame, runs: pd.DataFrame, baseline: str) -> Narrative:
+    """Answer whether hardware or software transactions are faster than every lock; `runs`: those of the summary."""
     hardware, software, bare = (summary[summary["strategy"].isin(list(names))] for names in (HARDWARE, SOFTWARE, BARE))
     over = f"speedup over {baseline}"
     sentences = [
@@ -76,7 +78,10 @@ def answer_transactions(summary: pd.DataFrame, baseline: str) -> Narrative:
     tried = pd.concat([hardware, software])
     outcomes = tried.loc[tried["estimate"].notna(), "ranking"]
     faster = list(tried.loc[tried["ranking"] == "more", "variant"])
-    if faster:
+    rivals = _locks_not_slower(summary, runs) if faster else []
+    if rivals:
+        short = f"Not needed here: {listed(faster)} beats {baseline}, but {listed(rivals)} is not significantly slower."
+    elif faster:
         short = f"Here it does: {listed(faster)} beats the lock."
     elif outcomes.empty:
         short = "No transactions ran here."
@@ -140,6 +145,15 @@ def answer_accuracy(summary: pd.DataFrame, baseline: str) -> Narrative:
         if len(rows := estimated[estimated["ranking"] == way])
     ]
     return Narrative(short, [*sides, *_without(summary)])
+
+
+def _locks_not_slower(summary: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
+    """Find the locks that are not significantly slower than the fastest transactions."""
+    known = summary[summary["estimate"].notna()]
+    tried = known[known["strategy"].isin([*HARDWARE, *SOFTWARE])]
+    locks = known[~known["strategy"].isin([*HARDWARE, *SOFTWARE, *BARE, *NOT_COMPARABLE, *MAY_TRANSACT])]
+    fastest = tried.sort_values("estimate").iloc[-1]["variant"]
+    return find_not_slower(runs, str(fastest), list(locks["variant"]))
 
 
 def describe_losses(lost: pd.DataFrame, where: str) -> str:

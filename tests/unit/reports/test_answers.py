@@ -75,6 +75,12 @@ def named(strategy: str) -> dict[str, Any]:
         ({"htm": 1.0, "stm": 0.1}, "Not here.", ", equivalent within 5 %."),
         ({"htm": 1.04, "stm": 0.1}, "No benefit shown.", "no significant difference."),
         ({"stm": 0.1}, "Not in software; hardware transactions did not run.", "Hardware transactions were not run."),
+        (
+            {"stm": 1.4, "striped": 1.4, "spin": 1.1},
+            "Not needed here: stm beats tf_lock, but striped is not significantly slower.",
+            "Software transactions",
+        ),
+        ({"stm": 1.4, "striped": 1.1, "tf_nolock": 1.5}, "Here it does: stm beats the lock.", "tf_nolock 1.50"),
         ({"tf_nolock": 1.4}, "No transactions ran here.", "tf_nolock 1.40 [1.38, 1.42], significantly faster."),
     ],
 )
