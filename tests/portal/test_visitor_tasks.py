@@ -30,7 +30,7 @@ from tmflow.store import engine
 pytestmark = pytest.mark.slow
 XEON = re.compile("Intel")
 # The tasks are about these two machines. A third one would be the default where the tests run on its like.
-XEON_4T, EPYC = "intel-xeon-processor-4t", "amd-epyc-2t"
+XEON_4T, EPYC, ZEN1 = "intel-xeon-processor-4t", "amd-epyc-2t", "amd-epyc-2t-zen1"
 PATIENCE_MS = 60_000
 CELLS = "canvas [role=gridcell]"  # a table is drawn on a canvas, whose content is for screen readers
 POINTS = "svg [aria-roledescription=point]"
@@ -215,10 +215,12 @@ def test_a_claim_that_does_not_hold_and_why(visitor: Visitor) -> None:
     assert visitor.clicks <= 4
 
 
-def test_lost_updates(visitor: Visitor) -> None:
-    visitor.choose("Platform", XEON)
-    visitor.reads(re.compile(r"Lost updates \(.*\): nolock [\d.]+ \[[\d.]+, [\d.]+\] % of the updates"))
-    assert visitor.clicks <= 2
+def test_lost_updates(browser: Browser, tmp_path: Path) -> None:
+    """The only platform with native trials of several workers is too large to share a portal with the others here."""
+    with serve_command({engine.VARIABLE: str(contributed(tmp_path, ZEN1))}) as address:
+        visitor = Visitor(browser.new_context(viewport=SIZES["desktop"]).new_page(), address)
+        visitor.reads(re.compile(r"Lost updates \(.*\): nolock [\d.]+ \[[\d.]+, [\d.]+\] % of the updates"))
+        assert visitor.clicks == 0
 
 
 def test_a_bundle_from_upload_to_acceptance(visitor: Visitor, browser: Browser, address: str, tmp_path: Path) -> None:

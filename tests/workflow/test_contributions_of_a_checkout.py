@@ -33,7 +33,10 @@ def test_a_contribution_is_sound_and_in_the_folder_of_its_platform(path: Path) -
     with open_bundle(path) as bundle:
         platform = bundle.document(format.PLATFORM)
     assert platform
-    assert path.parent.name == rows.platform_row(platform["facts"])["slug"]
+    slug = rows.platform_row(platform["facts"])["slug"]
+    assert path.parent.name == slug or path.parent.name.startswith(f"{slug}-")
+    with open_bundle(next(path.parent.glob("*.zip"))) as first:
+        assert first.document(format.PLATFORM)["facts"] == platform["facts"], "a folder is of one platform"
 
 
 @pytest.mark.parametrize("path", BUNDLES, ids=lambda path: str(path.relative_to(ROOT)))
