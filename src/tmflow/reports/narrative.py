@@ -16,6 +16,7 @@ from tmflow.analysis.run_table import ROUND
 from tmflow.analysis.stats import Interval, bounded, ratio_interval
 from tmflow.analysis.variants import variants
 from tmflow.base.text import interval, listed, several
+from tmflow.spec.strategies import DELAYED
 
 Consistencies = Mapping[str, str | None]
 """The guarantee of each strategy for updates; None if it is unknown."""
@@ -33,8 +34,8 @@ ACCURACY: dict[Ranking, str] = {
     "less": "significantly less accurate",
 }
 HARDWARE, SOFTWARE, BARE = ("htm",), ("stm", "itm", "block_stm"), ("tf_nolock", "nolock")
-MAY_TRANSACT = ("adaptive", "htm_if_fits")
-"""Choose between transactions and locks, so they are neither."""
+NO_LOCKS = ("adaptive", "htm_if_fits", *DELAYED)
+"""Choose between transactions and locks, or show updates late."""
 NOT_COMPARABLE = ("tle",)
 """Elide another mutex than the lock, one that no reader takes."""
 NOTHING = "Nothing measured yet."
@@ -149,9 +150,9 @@ def answer_accuracy(summary: pd.DataFrame, baseline: str) -> Narrative:
 
 def _locks_not_slower(summary: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
     """Find the locks that are not significantly slower than the fastest transactions."""
-    known = summary[summary["estimate"].notna()]
-    tried = known[known["strategy"].isin([*HARDWARE, *SOFTWARE])]
-    locks = known[~known["strategy"].isin([*HARDWARE, *SOFTWARE, *BARE, *NOT_COMPARABLE, *MAY_TRANSACT])]
+    measured = summary[summary["estimate"].notna()]
+    tried = measured[measured["strategy"].isin([*HARDWARE, *SOFTWARE])]
+    locks = measured[~measured["strategy"].isin([*HARDWARE, *SOFTWARE, *BARE, *NOT_COMPARABLE, *NO_LOCKS])]
     fastest = tried.sort_values("estimate").iloc[-1]["variant"]
     return find_not_slower(runs, str(fastest), list(locks["variant"]))
 
