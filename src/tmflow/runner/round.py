@@ -74,8 +74,8 @@ class RoundRunner:
     def run(self) -> None:
         """Warm up each graph for each batch, then run every trial.
 
-        NumPy's products have one thread meanwhile. After a product with several, OpenBLAS lets them spin for tens of
-        milliseconds, on the processors of the workers that start after an evaluation.
+        NumPy's products have one thread meanwhile. After a product with several, OpenBLAS lets them spin for more
+        than a tenth of a second (docs/speed/idle-threads.md), on the processors of the workers that start then.
         """
         with threadpool_limits(1, user_api="blas"):
             self._run()
