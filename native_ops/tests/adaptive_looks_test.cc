@@ -1,5 +1,5 @@
 // adaptive: when it looks, which threads it counts, and which way it then chooses. The test controls the
-// time. The block lengths of an update show the way: 32,768 elements for `striped`, 16,384 for `combining`;
+// time. The block lengths of an update show the way: 32,768 elements for `striped`, 2,048 for `combining`;
 // the other ways update the whole variable in one piece.
 #include <gtest/gtest.h>
 
@@ -50,11 +50,11 @@ class Variable {
   ThreadStats stats_;
 };
 
-// A second thread that does the work it is given while the first one waits. Both threads live, so each has a
+// Another thread, which does the work it is given while the first one waits. All threads live, so each has a
 // place.
-class Second {
+class Other {
  public:
-  Second()
+  Other()
       : thread_([this] {
           while (true) {
             handed_.acquire();
@@ -63,7 +63,7 @@ class Second {
             done_.release();
           }
         }) {}
-  ~Second() {
+  ~Other() {
     work_ = nullptr;
     handed_.release();
   }
@@ -99,33 +99,35 @@ TEST(AdaptiveLooks, LooksAreRareWhereUpdatesAreShort) {
   EXPECT_LE(SteppedClock::looks - before, 22);
 }
 
-TEST(AdaptiveLooks, ASecondUpdaterIsCountedWhenItWasSeenTwice) {
+TEST(AdaptiveLooks, OtherUpdatersAreCountedWhenTheyWereSeenTwice) {
   Stepped strategy = make("block");
   Variable variable(kLarge), same(kLarge);
-  Second second;
+  Other second, third;
   variable.update(strategy, 1);  // the first look
-  // A look comes after 8 updates of two threads. Returns the block length of the eighth update.
+  // A look comes after 12 updates of three threads. Returns the block length of the last update.
   const auto window = [&] {
     for (int i = 0; i < 4; ++i) {
       variable.update(strategy, 1);
-      second.run([&] { same.update(strategy, 1); });
+      for (Other* const other : {&second, &third}) other->run([&] { same.update(strategy, 1); });
     }
     return last_block;
   };
   EXPECT_EQ(window(), 32'768);
   EXPECT_EQ(window(), 32'768);
-  EXPECT_EQ(window(), 16'384);
+  EXPECT_EQ(window(), 2'048);
 }
 
 TEST(AdaptiveLooks, AReaderIsNoUpdater) {
   Stepped strategy = make("block");
   Variable variable(kLarge), same(kLarge);
-  Second second;
+  Other second, third;
   variable.update(strategy, 2);
   for (int i = 0; i < 10; ++i) {
-    std::vector<float> copy(kLarge);
-    ThreadStats stats;
-    second.run([&] { strategy.read(same.region(), {.into = copy}, stats); });
+    for (Other* const reader : {&second, &third}) {
+      std::vector<float> copy(kLarge);
+      ThreadStats stats;
+      reader->run([&] { strategy.read(same.region(), {.into = copy}, stats); });
+    }
     EXPECT_EQ(variable.update(strategy, 4), 32'768);
   }
 }
@@ -152,48 +154,56 @@ class HeldUp {
   std::binary_semaphore inside_{0}, go_on_{0};
 };
 
-// If the reader counted as an updater, adaptive would choose another way and wait until the reader is out.
+// Two readers: if they counted as updaters, adaptive would choose another way and wait until they are out.
 TEST(AdaptiveLooks, AReaderInsideIsNoUpdater) {
   Stepped strategy = make("block");
   Variable variable(kLarge), same(kLarge);
   variable.update(strategy, 2);
-  std::vector<float> copy(kLarge);
-  ThreadStats stats;
-  HeldUp region(same.region());
-  std::jthread reader([&] { strategy.read(region, {.into = copy}, stats); });
-  region.wait_until_inside();
+  HeldUp regions[]{HeldUp(same.region()), HeldUp(same.region())};
+  std::vector<std::jthread> readers;
+  for (HeldUp& region : regions) {
+    readers.emplace_back([&] {
+      std::vector<float> copy(kLarge);
+      ThreadStats stats;
+      strategy.read(region, {.into = copy}, stats);
+    });
+    region.wait_until_inside();
+  }
   auto updates = std::async(std::launch::async, [&] { return variable.update(strategy, 40); });
   EXPECT_EQ(updates.wait_for(std::chrono::seconds(30)), std::future_status::ready);
-  region.go_on();
+  for (HeldUp& region : regions) region.go_on();
   EXPECT_EQ(updates.get(), 32'768);
 }
 
-// The region of the waiting thread, once eight updates of a window are made.
-HeldUp* held_up = nullptr;
+// The regions of the waiting threads, once the updates of a window are made.
+std::vector<HeldUp*> held_up;
 void let_go(float*, const float*, float, std::size_t) noexcept {
-  if (held_up != nullptr) std::exchange(held_up, nullptr)->go_on();
+  for (HeldUp* const region : std::exchange(held_up, {})) region->go_on();
 }
 
-// The waiting thread makes no update in the first of two windows.
+// The waiting threads make no update in the first of two windows.
 TEST(AdaptiveLooks, AnUpdaterThatWaitsIsCounted) {
   Stepped strategy = make("block");
   Variable variable(kLarge), same(kLarge);
-  variable.update(strategy, 2);  // the first look, and one of the eight updates
+  variable.update(strategy, 2);  // the first look, and one of the twelve updates
   const std::vector<float> ones(kLarge, 1);
-  ThreadStats stats;
-  HeldUp region(same.region());
-  std::jthread second([&] {
-    strategy.apply(
-        region,
-        {.alpha = -1, .delta = ones, .kernel = [](float*, const float*, float, std::size_t) noexcept {}},
-        stats);
-  });
-  region.wait_until_inside();
-  EXPECT_EQ(variable.update(strategy, 14), 32'768);
-  held_up = &region;
+  HeldUp regions[]{HeldUp(same.region()), HeldUp(same.region())};
+  std::vector<std::jthread> others;
+  for (HeldUp& region : regions) {
+    others.emplace_back([&] {
+      ThreadStats stats;
+      strategy.apply(
+          region,
+          {.alpha = -1, .delta = ones, .kernel = [](float*, const float*, float, std::size_t) noexcept {}},
+          stats);
+    });
+    region.wait_until_inside();
+  }
+  EXPECT_EQ(variable.update(strategy, 22), 32'768);
+  held_up = {&regions[0], &regions[1]};
   variable.update(strategy, 1,
-                  let_go);  // the last of the second window: the look after it waits for the second
-  EXPECT_EQ(variable.update(strategy, 1), 16'384);
+                  let_go);  // the last of the second window: the look after it waits for the others
+  EXPECT_EQ(variable.update(strategy, 1), 2'048);
 }
 
 }  // namespace
