@@ -17,37 +17,37 @@ inline double root(double x) noexcept { return __builtin_sqrt(x); }
 
 template <class T>
 void momentum(T* __restrict variable, T* const* slots, const T* __restrict delta, T alpha,
-              std::size_t n) noexcept {
-  constexpr T kDecay = static_cast<T>(kMomentum);
+              const Hyperparameters<T>& hyper, std::size_t n) noexcept {
+  const T kept = hyper.momentum;
   T* __restrict const sum = slots[0];
   for (std::size_t i = 0; i < n; ++i) {
-    sum[i] = sum[i] * kDecay + delta[i];
+    sum[i] = sum[i] * kept + delta[i];
     variable[i] -= alpha * sum[i];
   }
 }
 
 template <class T>
 void adagrad(T* __restrict variable, T* const* slots, const T* __restrict delta, T alpha,
-             std::size_t n) noexcept {
+             const Hyperparameters<T>& hyper, std::size_t n) noexcept {
+  const T epsilon = hyper.epsilon;
   T* __restrict const squares = slots[0];
   for (std::size_t i = 0; i < n; ++i) {
     squares[i] += delta[i] * delta[i];
-    variable[i] -= alpha * delta[i] / root(squares[i]);
+    variable[i] -= alpha * delta[i] / root(squares[i] + epsilon);
   }
 }
 
 // `alpha` contains the correction of the first steps' bias, as in TensorFlow.
 template <class T>
 void adam(T* __restrict variable, T* const* slots, const T* __restrict delta, T alpha,
-          std::size_t n) noexcept {
-  constexpr T kFirst = T{1} - static_cast<T>(kBeta1), kSecond = T{1} - static_cast<T>(kBeta2);
-  constexpr T kAdded = static_cast<T>(kEpsilon);
+          const Hyperparameters<T>& hyper, std::size_t n) noexcept {
+  const T first_rate = hyper.first_rate, second_rate = hyper.second_rate, epsilon = hyper.epsilon;
   T* __restrict const mean = slots[0];
   T* __restrict const square = slots[1];
   for (std::size_t i = 0; i < n; ++i) {
-    mean[i] += (delta[i] - mean[i]) * kFirst;
-    square[i] += (delta[i] * delta[i] - square[i]) * kSecond;
-    variable[i] -= mean[i] * alpha / (root(square[i]) + kAdded);
+    mean[i] += (delta[i] - mean[i]) * first_rate;
+    square[i] += (delta[i] * delta[i] - square[i]) * second_rate;
+    variable[i] -= mean[i] * alpha / (root(square[i]) + epsilon);
   }
 }
 

@@ -76,7 +76,8 @@ class SlotMutexes : public ::testing::Test {
   static inline HardwareThread* intruder = nullptr;
   static inline const std::uint32_t* intruded = nullptr;
 
-  static void look(float*, float* const*, const float*, float, std::size_t) noexcept {
+  static void look(float*, float* const*, const float*, float, const Hyperparameters<float>&,
+                   std::size_t) noexcept {
     locked = {elidable(region_under_update->mutex()).taken()};
     for (std::mutex& mutex : region_under_update->slot_mutexes()) locked.push_back(elidable(mutex).taken());
     if (intruder != nullptr) intruder->notice({Access::written(intruded, sizeof *intruded)});
@@ -85,7 +86,7 @@ class SlotMutexes : public ::testing::Test {
   std::vector<float> variable_ = std::vector<float>(8), first_ = variable_, second_ = variable_,
                      delta_ = std::vector<float>(8, 1);
   ArrayRegion<float> region_{std::span<float>(variable_)};
-  Slots<float> slots_{.kernel = look, .memory = {first_.data(), second_.data()}};
+  Slots<float> slots_{.kernel = look, .hyper = {}, .memory = {first_.data(), second_.data()}};
   ThreadStats stats_;
 };
 

@@ -69,6 +69,7 @@ template <class T>
 struct State {
   State(Optimiser optimiser, std::size_t n, T value) : variable(n, value), region(std::span<T>(variable)) {
     slots.kernel = find_slot_kernel<T>(optimiser);
+    slots.hyper = Hyperparameters<T>::of(optimiser);
     for (std::size_t slot = 0; slot < slots_of(optimiser); ++slot) {
       memory[slot].assign(n, static_cast<T>(initial_slot(optimiser)));
       slots.memory[slot] = memory[slot].data();
@@ -122,7 +123,7 @@ TYPED_TEST(SlotKernels, FollowTensorFlowsFormulas) {
           expected[i].update(optimiser, static_cast<long double>(gradient[i]), 0.25L);
         }
         find_slot_kernel<T>(optimiser, optimisation)(state.variable.data(), state.slots.memory.data(),
-                                                     gradient.data(), T{0.25}, kElements);
+                                                     gradient.data(), T{0.25}, state.slots.hyper, kElements);
         clear_upper_halves();
       }
       for (std::size_t i = 0; i < kElements; ++i) {
@@ -143,9 +144,9 @@ TEST(Slots, EveryBuildComputesTheSameBits) {
       for (std::size_t i = 0; i < 100; ++i)
         gradient[i] = std::sin(static_cast<float>(i) + 0.1F * static_cast<float>(step));
       find_slot_kernel<float>(optimiser, "O0")(slow.variable.data(), slow.slots.memory.data(),
-                                               gradient.data(), 0.3F, 100);
+                                               gradient.data(), 0.3F, slow.slots.hyper, 100);
       find_slot_kernel<float>(optimiser, "O3")(fast.variable.data(), fast.slots.memory.data(),
-                                               gradient.data(), 0.3F, 100);
+                                               gradient.data(), 0.3F, slow.slots.hyper, 100);
       clear_upper_halves();
     }
     EXPECT_EQ(slow.variable, fast.variable) << name_of(optimiser);
@@ -168,7 +169,7 @@ TEST(Slots, EveryStrategyComputesTheSameBits) {
     State<float> expected(optimiser, kElements, 1);
     for (int step = 0; step < 3; ++step) {
       expected.slots.kernel(expected.variable.data(), expected.slots.memory.data(), gradient.data(), 0.5F,
-                            kElements);
+                            expected.slots.hyper, kElements);
       clear_upper_halves();
     }
     for (const Variant& variant : in_place()) {
@@ -198,7 +199,8 @@ TEST(Slots, OnlyThoseOfTouchedRowsChange) {
       ThreadStats stats;
       for (int step = 0; step < 2; ++step) {
         strategy->apply(state.region, {.alpha = 0.5F, .rows = &gradient, .slots = &state.slots}, stats);
-        one.slots.kernel(one.variable.data(), one.slots.memory.data(), values.data(), 0.5F, 1);
+        one.slots.kernel(one.variable.data(), one.slots.memory.data(), values.data(), 0.5F, one.slots.hyper,
+                         1);
         clear_upper_halves();
       }
       for (std::size_t i = 0; i < kRows * kWidth; ++i) {
@@ -221,7 +223,8 @@ TEST(Slots, StayTogetherWithTheirVariableUnderEveryStrategyThatLosesNothing) {
   for (const Optimiser optimiser : {Optimiser::momentum, Optimiser::adagrad, Optimiser::adam}) {
     State<double> expected(optimiser, 1, 1);
     for (int update = 0; update < kThreads * kUpdates; ++update) {
-      expected.slots.kernel(expected.variable.data(), expected.slots.memory.data(), gradient.data(), 0.5, 1);
+      expected.slots.kernel(expected.variable.data(), expected.slots.memory.data(), gradient.data(), 0.5,
+                            expected.slots.hyper, 1);
     }
     clear_upper_halves();
     for (const Variant& variant : in_place()) {
@@ -273,7 +276,8 @@ std::int64_t inconsistent_if_two_meet(std::chrono::milliseconds patience) {
   EXPECT_EQ(shadow.inconsistent(), 0);
   State<float> state(Optimiser::momentum, kElements, 1);
   // The loop itself changes nothing: without a lock it would be a race.
-  state.slots.kernel = [](float*, float* const*, const float*, float, std::size_t) noexcept {};
+  state.slots.kernel = [](float*, float* const*, const float*, float, const Hyperparameters<float>&,
+                          std::size_t) noexcept {};
   const std::vector<float> gradient(kElements, 1);
   ThreadStats stats[2];
   S strategy;

@@ -8,14 +8,20 @@ from tmflow._version import __version__
 
 if TYPE_CHECKING:
     from tmflow.api import open_study
+    from tmflow.parallel.workers import Workers
 
 
-__all__ = ["__version__", "open_study"]
+__all__ = ["Workers", "__version__", "open_study"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "open_study":  # imported when it is asked for: pandas and what draws take a second, which no command has
+    # Imported when they are asked for: pandas, what draws, and TensorFlow take seconds, which no command has.
+    if name == "open_study":
         from tmflow.api import open_study
 
         return open_study
+    if name == "Workers":
+        from tmflow.parallel.workers import Workers
+
+        return Workers
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

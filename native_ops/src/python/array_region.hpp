@@ -14,15 +14,18 @@
 #include "tmflow/core/checks.hpp"
 #include "tmflow/core/registry.hpp"
 #include "tmflow/measure/tracker.hpp"
+#include "tmflow/measure/worker_leases.hpp"
 
 namespace tmflow::python {
 
-// Any number of threads may apply updates at the same time. Throws std::invalid_argument for memory that is
+// Any number of threads may apply updates at the same time, each as a worker of its own, or all as any worker
+// (WorkerOfCall::kAnyWorker). Throws std::invalid_argument for memory that is
 // not suitable for updates (checks.hpp), before anything is changed.
 template <class T>
 class Variable {
  public:
-  Variable(std::span<T> memory, int workers) : claim_(memory), region_(memory), counts_(workers, 1) {
+  Variable(std::span<T> memory, int workers)
+      : claim_(memory), region_(memory), counts_(workers, 1), leases_(workers) {
     check_aligned(memory, "array");
   }
 
@@ -36,7 +39,16 @@ class Variable {
     } else {
       check(update.delta, "delta");
     }
-    object_of(strategy, parameters).apply(region_, update, counts_.stats(worker, 0));
+    const WorkerOfCall of_call(leases_, worker);
+    object_of(strategy, parameters).apply(region_, update, counts_.stats(of_call.number(), 0));
+  }
+
+  // Copies the variable through the strategy. Throws std::invalid_argument if it has no consistent read.
+  void read(const std::string& strategy, const std::vector<std::string>& parameters, std::span<T> into,
+            int worker) {
+    check(into, "into");
+    const WorkerOfCall of_call(leases_, worker);
+    object_of(strategy, parameters).read(region_, {.into = into}, counts_.stats(of_call.number(), 0));
   }
 
   // Brings the array up to date, if a strategy keeps the variable elsewhere. Must be called while no thread
@@ -79,6 +91,7 @@ class Variable {
   const MemoryClaim claim_;
   Region region_;
   Tracker counts_;
+  WorkerLeases<> leases_;
   std::mutex strategies_mutex_;
   std::map<std::pair<std::string, Parameters::Values>, std::unique_ptr<AnyStrategy<Region>>> objects_;
   std::map<std::pair<std::string, std::vector<std::string>>, AnyStrategy<Region>*> as_written_;

@@ -86,6 +86,11 @@ class Region {
                held_);
   }
 
+  void read(const std::string& strategy, nb::handle into, int worker,
+            const std::vector<std::string>& parameters) {
+    std::visit([&](auto& held) { read_from(*held, strategy, parameters, into, worker); }, held_);
+  }
+
   void settle() {
     std::visit([](auto& held) { held->variable.settle(); }, held_);
   }
@@ -127,6 +132,20 @@ class Region {
     const GradientDescent<T> update{.alpha = finite_alpha<T>(alpha), .delta = {read.data(), read.size()}};
     const nb::gil_scoped_release released;
     held.variable.apply(strategy, parameters, update, worker);
+  }
+
+  template <class T>
+  static void read_from(Held<T>& held, const std::string& strategy,
+                        const std::vector<std::string>& parameters, nb::handle into, int worker) {
+    WritableArray<T> array;
+    if (!nb::try_cast(into, array, false) || shape_of(array) != shape_of(held.array)) {
+      throw nb::value_error(
+          ("into must be a writable, C-contiguous NumPy array of the type and shape of the array, " +
+           shape_of(held.array))
+              .c_str());
+    }
+    const nb::gil_scoped_release released;
+    held.variable.read(strategy, parameters, {array.data(), array.size()}, worker);
   }
 
   template <class T>
@@ -309,7 +328,8 @@ NB_MODULE(_core, m) {
       .def(
           "apply", &Region::apply, nb::arg("strategy"), nb::arg("alpha"), nb::arg("delta"),
           nb::arg("worker") = 0, nb::arg("parameters") = std::vector<std::string>(),
-          "array -= alpha * delta under the strategy, without the interpreter lock. delta must have the type "
+          "array -= alpha * delta under the strategy, without the interpreter lock. worker: a number that no "
+          "other thread uses meanwhile, or -1 in all threads. delta must have the type "
           "and shape of the array and must not share its memory; alpha must be finite. The consistency of "
           "the "
           "strategy holds among updates with the same strategy and parameters; with other updates it holds "
@@ -329,6 +349,12 @@ NB_MODULE(_core, m) {
            "row]. "
            "Raises ValueError for rows that the array does not have, and for a strategy that cannot update "
            "rows.")
+      .def("read", &Region::read, nb::arg("strategy"), nb::arg("into"), nb::arg("worker") = 0,
+           nb::arg("parameters") = std::vector<std::string>(),
+           "Copies the array to `into`, of its type and shape, with the read consistency of the strategy "
+           "among "
+           "updates with the same strategy and parameters. Raises ValueError for a strategy without such a "
+           "read.")
       .def("settle", &Region::settle,
            "Copies the variable to the array, for a strategy that keeps it elsewhere. No update may "
            "run meanwhile.")

@@ -61,9 +61,14 @@ class ApplyOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("variable", &variable_));
     std::string optimiser(name_of(optimiser_));
     if (context->HasAttr("optimiser")) OP_REQUIRES_OK(context, context->GetAttr("optimiser", &optimiser));
+    std::vector<std::string> hyperparameters;
+    if (context->HasAttr("hyperparameters")) {
+      OP_REQUIRES_OK(context, context->GetAttr("hyperparameters", &hyperparameters));
+    }
     std::optional<std::string> reason;
     try {
       optimiser_ = optimiser_named(optimiser);
+      loop_.hyper = parse_hyperparameters<T>(optimiser_, hyperparameters);
       check_slots(optimiser_, strategy_, parameters_);
       reason = why_not(strategy_, parameters_);
     } catch (const std::invalid_argument& error) {
@@ -76,7 +81,7 @@ class ApplyOp : public tensorflow::OpKernel {
     const auto under_mutex = listed_strategy(strategy_).info.fetches_under_mutex;
     fetches_under_mutex_ = under_mutex != nullptr && under_mutex(values);
     if (optimiser_ != Optimiser::sgd) {
-      slot_kernel_ = find_slot_kernel<T>(optimiser_, values.text("optimisation"));
+      loop_.kernel = find_slot_kernel<T>(optimiser_, values.text("optimisation"));
     }
   }
 
@@ -87,10 +92,11 @@ class ApplyOp : public tensorflow::OpKernel {
   void apply(OpKernelContext* context, VariableState& state, const Mutex& of_variable, MakeRegion region,
              MakeSlot slot) {
     const auto alpha = finite_alpha<T>(scalar_input<T>(context, Op::kAlpha, "alpha"));
-    const auto worker = scalar_input<std::int32_t>(context, Op::kWorker, "worker");
+    const auto named = scalar_input<std::int32_t>(context, Op::kWorker, "worker");
     const typename Op::template Of<T> operands(context);
     const auto resource = tracker_input(context, Op::kTracker);
-    ThreadStats& stats = resource->tracker().stats(worker, variable_);
+    const WorkerOfCall worker(resource->leases(), named);
+    ThreadStats& stats = resource->tracker().stats(worker.number(), variable_);
     TrackedVariable& tracked = resource->tracked(variable_);
     const bool has_slots = optimiser_ != Optimiser::sgd;
     if (resource->full() && resource->has_slots() != has_slots) {
@@ -100,7 +106,7 @@ class ApplyOp : public tensorflow::OpKernel {
     }
     std::optional<SlotsOfUpdate<T>> slots;
     if (has_slots) {
-      slots.emplace(operands, of_variable, Op::kWorker + 1, slots_of(optimiser_), slot_kernel_, slot);
+      slots.emplace(operands, of_variable, Op::kWorker + 1, slots_of(optimiser_), loop_, slot);
     }
     VariableRegion<T>&& target = region(slots ? static_cast<const Operands<T>&>(*slots) : operands);
     auto& strategy = tracked.strategy<T>(state, strategy_, parameters_);
@@ -115,7 +121,7 @@ class ApplyOp : public tensorflow::OpKernel {
     if (!fetches_under_mutex_) target.begin();
     if (update.rows != nullptr) return strategy.apply(target, update, stats);
     if (VariableMeasures* const measures = tracked.measures(strategy_, parameters_, update.size())) {
-      measures->around(update, worker,
+      measures->around(update, worker.number(),
                        [&](const auto& measured) { strategy.apply(target, measured, stats); });
     } else {
       strategy.apply(target, update, stats);
@@ -127,7 +133,7 @@ class ApplyOp : public tensorflow::OpKernel {
   std::vector<std::string> parameters_;
   int variable_ = 0;
   Optimiser optimiser_ = Optimiser::sgd;
-  SlotKernel<T> slot_kernel_ = nullptr;  // of an optimiser that has slots
+  Slots<T> loop_{};  // without memory; of an optimiser that has slots
   bool fetches_under_mutex_ = false;
 };
 

@@ -71,12 +71,14 @@ REGISTER_OP("TmflowApplyOptimiser")
     .Input("worker: int32")
     .Input("slots: Ref(N * T)")
     .Output("out: Ref(T)")
-    .TMFLOW_SLOT_ATTRIBUTES("'momentum', 'adagrad', 'adam'")
-    .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(reference_op_shapes<ByDelta>)
+    .TMFLOW_SLOT_ATTRIBUTES.TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES
+    .SetShapeFn(reference_op_shapes<ByDelta>)
     .Doc(R"(
 A step of the optimiser on var and its slots in place, under `strategy`, with the learning rate alpha and the gradient
 delta; `variable` is the number of var in the tracker. The formulas are those of ApplyMomentum, ApplyAdagrad and ApplyAdam.
 alpha: for Adam, corrected for the bias of the moments: learning rate * sqrt(1 - beta2^step) / (1 - beta1^step).
+hyperparameters: those of TensorFlow's operations if none are given; "momentum=0.9" for momentum, "epsilon=1e-7" for Adagrad,
+which adds it to the sum of squares, and first_rate (1 - beta1), second_rate (1 - beta2) and epsilon for Adam.
 slots: each a variable that belongs to var alone, in the order of TensorFlow's operations.
 )");
 
@@ -87,8 +89,7 @@ REGISTER_OP("TmflowResourceApplyOptimiser")
     .Input("tracker: resource")
     .Input("worker: int32")
     .Input("slots: N * resource")
-    .TMFLOW_SLOT_ATTRIBUTES("'momentum', 'adagrad', 'adam'")
-    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(resource_op_shapes<ByDelta>)
+    .TMFLOW_SLOT_ATTRIBUTES.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(resource_op_shapes<ByDelta>)
     .Doc("Like TmflowApplyOptimiser, for resource variables.");
 
 TMFLOW_REGISTER_APPLY("TmflowApplyGradientDescent", "TmflowResourceApplyGradientDescent", ByDelta, float);

@@ -112,12 +112,12 @@ REGISTER_OP("TmflowApplyRowsOptimiser")
     .Input("worker: int32")
     .Input("slots: Ref(N * T)")
     .Output("out: Ref(T)")
-    .TMFLOW_SLOT_ATTRIBUTES("'momentum', 'adagrad'")
-    .TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(reference_op_shapes<ByRows>)
+    .TMFLOW_SLOT_ATTRIBUTES.TMFLOW_CONTAINER_ATTRIBUTE.TMFLOW_STRATEGY_ATTRIBUTES
+    .SetShapeFn(reference_op_shapes<ByRows>)
     .Doc(R"(
 A step of the optimiser on the rows `indices` of var and of its slots, as TmflowApplyOptimiser on the whole variable; an index
-that is given several times gets the sum. The formulas are those of SparseApplyMomentum and SparseApplyAdagrad. TensorFlow's
-Adam changes all other rows too, so it is no update of rows.
+that is given several times gets the sum. The formulas are those of SparseApplyMomentum and SparseApplyAdagrad, and for Adam
+those of the "lazy Adam" of TensorFlow Addons: TensorFlow's Adam decays the moments of all other rows too.
 )");
 
 REGISTER_OP("TmflowResourceApplyRowsOptimiser")
@@ -128,8 +128,7 @@ REGISTER_OP("TmflowResourceApplyRowsOptimiser")
     .Input("tracker: resource")
     .Input("worker: int32")
     .Input("slots: N * resource")
-    .TMFLOW_SLOT_ATTRIBUTES("'momentum', 'adagrad'")
-    .TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(resource_op_shapes<ByRows>)
+    .TMFLOW_SLOT_ATTRIBUTES.TMFLOW_STRATEGY_ATTRIBUTES.SetShapeFn(resource_op_shapes<ByRows>)
     .Doc("Like TmflowApplyRowsOptimiser, for resource variables.");
 
 TMFLOW_REGISTER_APPLY("TmflowApplyRowsGradientDescent", "TmflowResourceApplyRowsGradientDescent", ByRows,

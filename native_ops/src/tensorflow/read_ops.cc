@@ -185,8 +185,9 @@ class Read {
 
   template <class T>
   void run(const Variable<T>& variable) const {
-    const auto worker = scalar_input<std::int32_t>(variable.context, kWorker, "worker");
-    ThreadStats& stats = variable.resource.tracker().stats(worker, variable.number);
+    const auto named = scalar_input<std::int32_t>(variable.context, kWorker, "worker");
+    const WorkerOfCall worker(variable.resource.leases(), named);
+    ThreadStats& stats = variable.resource.tracker().stats(worker.number(), variable.number);
     variable.region.memory(Holding::nothing);
     variable.destination.allocate(variable.context, variable.region.shape());
     Reading<T> reading{.into = variable.destination.elements()};

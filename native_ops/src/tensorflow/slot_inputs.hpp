@@ -13,8 +13,12 @@
 #include "variable_region.hpp"
 #include "variable_state.hpp"
 
-// For an op that changes slots: how many, and the rule that does.
-#define TMFLOW_SLOT_ATTRIBUTES(optimisers) Attr("N: int >= 1").Attr("optimiser: {" optimisers "}")
+// For an op that changes slots: how many, the rule that does, and its hyperparameters, as "name=number" where
+// they are not TensorFlow's.
+#define TMFLOW_SLOT_ATTRIBUTES                            \
+  Attr("N: int >= 1")                                     \
+      .Attr("optimiser: {'momentum', 'adagrad', 'adam'}") \
+      .Attr("hyperparameters: list(string) = []")
 
 namespace tmflow::tf {
 
@@ -28,6 +32,13 @@ absl::Status check_slot_inputs(tensorflow::shape_inference::InferenceContext* c,
   if (given == 0) return absl::OkStatus();
   std::string optimiser;
   TF_RETURN_IF_ERROR(c->GetAttr("optimiser", &optimiser));
+  std::vector<std::string> hyperparameters;
+  TF_RETURN_IF_ERROR(c->GetAttr("hyperparameters", &hyperparameters));
+  try {
+    parse_hyperparameters<double>(optimiser_named(optimiser), hyperparameters);
+  } catch (const std::invalid_argument& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
   if (const auto slots = static_cast<int>(slots_of(optimiser_named(optimiser))); given != slots) {
     return absl::InvalidArgumentError(absl::StrCat("optimiser ", optimiser, " has ", slots,
                                                    slots == 1 ? " slot" : " slots", ", not ", given));
@@ -71,13 +82,14 @@ SlotInput<T> resource_slot(OpKernelContext* context, int input, const std::strin
 template <class T>
 class SlotsOfUpdate final : public Operands<T> {
  public:
-  // `slot(input, name)` is the slot in an input of the kernel, and `of_variable` the mutex of the variable.
+  // `slot(input, name)` is the slot in an input of the kernel, `of_variable` the mutex of the variable, and
+  // `loop` the kernel of the optimiser with its hyperparameters, without memory.
   // Throws StatusError for an uninitialised slot or one of another type, and if a slot is the variable or
   // another slot: it would begin to write twice, and the second time might wait for the first for ever.
   template <class MakeSlot>
   SlotsOfUpdate(const Operands<T>& operands, const Mutex& of_variable, int first, std::size_t count,
-                SlotKernel<T> kernel, const MakeSlot& slot)
-      : operands_(operands), slots_{.kernel = kernel} {
+                const Slots<T>& loop, const MakeSlot& slot)
+      : operands_(operands), slots_(loop) {
     inputs_.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
       inputs_.push_back(slot(first + static_cast<int>(i), name_of(i)));

@@ -33,7 +33,8 @@ REGISTER_OP("TmflowTracker")
     .SetIsStateful()
     .SetShapeFn(shapes::ScalarShape)
     .Doc(R"(
-A step tracker that lives as long as the session. With a shared_name, all graphs on this device that name it share one
+A step tracker that lives as long as the session. Updates and reads name their worker, or all give -1: then each has a
+number that no other has meanwhile. With a shared_name, all graphs on this device that name it share one
 tracker, which lives as long as its container; they must agree on the attributes. With full measures it also counts lost
 updates and torn reads, times locks, and, with has_slots, counts elements that are inconsistent with an optimiser's slots.
 )");

@@ -14,6 +14,7 @@
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tmflow/measure/tracker.hpp"
 #include "tmflow/measure/variable_measures.hpp"
+#include "tmflow/measure/worker_leases.hpp"
 #include "variable_state.hpp"
 
 namespace tmflow::tf {
@@ -85,7 +86,7 @@ class TrackerResource final : public tensorflow::ResourceBase {
  public:
   // `full`: losses are measured too, and locks are timed. `has_slots`: updates change slots of an optimiser.
   TrackerResource(int workers, int variables, bool full, bool has_slots)
-      : tracker_(workers, variables), full_(full), has_slots_(has_slots) {
+      : tracker_(workers, variables), leases_(workers), full_(full), has_slots_(has_slots) {
     for (int variable = 0; variable < variables; ++variable) {
       tracked_.emplace_back(full ? workers : 0, has_slots);
       for (int worker = 0; worker < workers; ++worker) tracker_.stats(worker, variable).time_locks(full);
@@ -101,6 +102,7 @@ class TrackerResource final : public tensorflow::ResourceBase {
   }
 
   Tracker& tracker() { return tracker_; }
+  WorkerLeases<>& leases() { return leases_; }
   bool full() const { return full_; }
   bool has_slots() const { return has_slots_; }
   TrackedVariable& tracked(int variable) { return tracked_.at(static_cast<std::size_t>(variable)); }
@@ -109,6 +111,7 @@ class TrackerResource final : public tensorflow::ResourceBase {
 
  private:
   Tracker tracker_;
+  WorkerLeases<> leases_;
   const bool full_, has_slots_;
   std::deque<TrackedVariable> tracked_;
 };

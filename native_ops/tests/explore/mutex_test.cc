@@ -1,9 +1,11 @@
 // Strategies with one mutex or none under every schedule: the controls of the explorer.
 #include "expected.hpp"
+#include "tmflow/measure/worker_leases.hpp"
 #include "tmflow/strategies/lock.hpp"
 #include "tmflow/strategies/nolock.hpp"
 #include "tmflow/strategies/spin_then_mutex.hpp"
 #include "tmflow/sync/own_mutex.hpp"
+#include "weakened.hpp"
 
 namespace tmflow::explore {
 namespace {
@@ -55,6 +57,25 @@ TEST(Explored, NolockLosesUpdates) {
   expect_found("nolock, with races allowed", check_consistency<NoLock>({.kernel = kernel<double, true>}),
                "an update is lost");
   expect_found("nolock, with races reported", check_consistency<NoLock>({}), "data race");
+}
+
+// The only number of a worker as a lock: whoever has it may write what belongs to it.
+template <template <class> class A>
+struct OnlyWorker {
+  void lock() noexcept { workers.take(); }
+  void unlock() noexcept { workers.give_back(0); }
+  WorkerLeases<A> workers{1};
+};
+
+TEST(Explored, ALeaseOfTheOnlyWorker) {
+  expect_proven("lease, 2 updaters x 2 elements", check_consistency<OwnMutex<OnlyWorker<Atom>>>({}));
+}
+
+TEST(SeededInALease, IsFound) {
+  expect_found("lease: given back with relaxed order",
+               check_consistency<OwnMutex<OnlyWorker<Unreleased>>>({}), "data race");
+  expect_found("lease: an exchange split into load and store",
+               check_consistency<OwnMutex<OnlyWorker<InTwoSteps>>>({}), "data race");
 }
 
 struct UnlocksRelaxed {

@@ -9,7 +9,7 @@ import hashlib
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeVar
 
@@ -122,7 +122,7 @@ def parse_subject(name: str) -> Subject:
     strategy, *given = name.split(":")
     if strategy in LOOPS:
         _checked(lambda: loader.core().measure(strategy, 1, 1, 1, given))
-        return Subject(name, strategy, tuple(given), {**LOOPS[strategy], **dict(_pairs(given))})
+        return Subject(name, strategy, tuple(given), {**LOOPS[strategy], **registry.assignments(name, given)})
     variants = {variant.name: variant for variant in registry.variants()}
     if strategy in variants and variants[strategy].provider == "stock":
         raise BadInput(
@@ -136,13 +136,11 @@ def parse_subject(name: str) -> Subject:
         raise BadInput(f"'{name}' has emulated transactions, whose times mean nothing.")
     if "kernel=fused" in given:
         raise BadInput(f"'{name}' would fuse an update with its gradient, but the benchmark provides the gradients.")
-    pairs = _pairs(given)
-    if twice := [parameter for parameter, times in Counter(parameter for parameter, _ in pairs).items() if times > 1]:
-        raise BadInput(f"'{name}' has the parameter '{twice[0]}' twice: once is enough.")
-    for_library = resolve(strategy, dict(pairs)).native_arguments
+    parsed = registry.assignments(name, given)
+    for_library = resolve(strategy, parsed).native_arguments
     _checked(lambda: loader.core().check_parameters(strategy, list(for_library)))
-    fallbacks = {p.name: _value(p.fallback) for p in variant.parameters if p.fallback}
-    parameters = {**fallbacks, **dict(pairs), **dict(_pairs(for_library))}
+    fallbacks = registry.assignments(name, [f"{p.name}={p.fallback}" for p in variant.parameters if p.fallback])
+    parameters = {**fallbacks, **parsed, **registry.assignments(name, for_library)}
     return Subject(name, strategy, for_library, parameters, variant.update_consistency)
 
 
@@ -154,18 +152,6 @@ def _built(variant: registry.Variant) -> registry.Variant:
     if not variant.built:
         raise BadInput(f"strategy '{variant.name}' is not built: {variant.why_not}.")
     return variant
-
-
-def _pairs(given: Iterable[str]) -> list[tuple[str, Value]]:
-    """Split assignments "name=value" into pairs; the caller checks names and values."""
-    for assignment in given:
-        if "=" not in assignment:
-            raise BadInput(f"parameter '{assignment}' is not of the form name=value.")
-    return [(name, _value(value)) for name, _, value in (assignment.partition("=") for assignment in given)]
-
-
-def _value(text: str) -> Value:
-    return int(text) if text.isdecimal() else text
 
 
 def _checked(call: Callable[[], object]) -> None:

@@ -95,9 +95,17 @@ class Tracker:
         """Register the variable with this number: its updates under `strategy` are counted."""
         self._strategies[variable] = strategy
 
-    def stats(self, session: Any) -> Stats:
-        """The counts since the last reset. Call it while no thread updates."""
-        updates, transactions, ended, staleness, met, locks, reads, lost = session.run(self._stats)
+    def stats(self, session: Any = None) -> Stats:
+        """The counts since the last reset. Call it while no thread updates.
+
+        session: of the tracker's graph; None for a tracker that was created eagerly.
+        """
+        counts = (
+            [array.numpy() for array in self._ops.tmflow_stats(self.handle)]
+            if session is None
+            else session.run(self._stats)
+        )
+        updates, transactions, ended, staleness, met, locks, reads, lost = counts
         counters = []
         for worker, (index, strategy) in itertools.product(range(len(updates)), sorted(self._strategies.items())):
             row = {"worker": worker, "variable": self.variables[index], "updates": int(updates[worker, index])}
@@ -134,9 +142,12 @@ class Tracker:
         described = abort_codes.classify(mechanism, status)
         return {"worker": worker, "variable": self.variables[variable], "mechanism": mechanism, **described, "n": n}
 
-    def reset(self, session: Any) -> None:
-        """Reset all counts to zero."""
-        session.run(self._reset)
+    def reset(self, session: Any = None) -> None:
+        """Reset all counts to zero; `session` as for `stats`."""
+        if session is None:
+            self._ops.tmflow_reset_tracker(self.handle)
+        else:
+            session.run(self._reset)
 
 
 class DenseFactors(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -248,6 +248,28 @@ class ResolvedStrategy:
     def times_locks(self) -> bool:
         """Whether it measures how long it waits for locks and holds them."""
         return self.name not in WITHOUT_LOCK_TIMES
+
+
+def resolve_text(variant: str) -> ResolvedStrategy:
+    """Look up a variant as it is written: a strategy and its parameters, such as "stm:design=wt:manager=delay".
+
+    Raises BadInput as `resolve`, and for a parameter that is given twice or is not of the form name=value.
+    """
+    name, *given = variant.split(":")
+    return resolve(name, assignments(variant, given))
+
+
+def assignments(variant: str, given: Sequence[str]) -> dict[str, Value]:
+    """Split the assignments "name=value" of a variant, which messages of BadInput name."""
+    pairs: dict[str, Value] = {}
+    for assignment in given:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise BadInput(f"parameter '{assignment}' is not of the form name=value.")
+        if name in pairs:
+            raise BadInput(f"'{variant}' has the parameter '{name}' twice: once is enough.")
+        pairs[name] = int(value) if value.isdecimal() else value
+    return pairs
 
 
 def resolve(name: str, given: Mapping[str, Value] = MappingProxyType({})) -> ResolvedStrategy:

@@ -218,7 +218,7 @@ struct GradientDescent {
     if (slots == nullptr) {
       kernel(variable.data() + begin, gradient, alpha, n);
     } else {
-      slots->kernel(variable.data() + begin, slots->from(begin).data(), gradient, alpha, n);
+      slots->kernel(variable.data() + begin, slots->from(begin).data(), gradient, alpha, slots->hyper, n);
     }
   }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -12,7 +13,9 @@
 namespace tmflow {
 
 // The rules are those of tf.raw_ops.ApplyMomentum, ApplyAdagrad and ApplyAdam, and for rows of
-// SparseApplyMomentum and SparseApplyAdagrad, without Nesterov's variant.
+// SparseApplyMomentum and SparseApplyAdagrad, without Nesterov's variant. Adam for rows changes the moments
+// of these rows alone ("lazy Adam", as in TensorFlow Addons); TensorFlow's decays those of all other rows
+// too.
 enum class Optimiser { sgd, momentum, adagrad, adam };
 
 inline constexpr std::array kOptimisers{Optimiser::sgd, Optimiser::momentum, Optimiser::adagrad,
@@ -50,10 +53,39 @@ constexpr double initial_slot(Optimiser optimiser) {
   return optimiser == Optimiser::adagrad ? kAdagradInitial : 0;
 }
 
+// The hyperparameters of the loops but for the learning rate; a loop ignores those of other optimisers.
+template <std::floating_point T>
+struct Hyperparameters {
+  T momentum;                 // of momentum: how much of the sum of gradients a step keeps
+  T first_rate, second_rate;  // of Adam: the weight of a gradient, and of its square, in the moments
+  T epsilon;                  // Adam adds it to the root of the second moment, Adagrad to the sum of squares
+
+  // Those of TensorFlow, whose Adagrad has no epsilon.
+  static constexpr Hyperparameters of(Optimiser optimiser) noexcept {
+    return {.momentum = static_cast<T>(kMomentum),
+            .first_rate = T{1} - static_cast<T>(kBeta1),
+            .second_rate = T{1} - static_cast<T>(kBeta2),
+            .epsilon = optimiser == Optimiser::adam ? static_cast<T>(kEpsilon) : T{0}};
+  }
+};
+
+// The hyperparameters that an optimiser's loop uses, separated by ", "; empty for one without slots.
+constexpr std::string_view hyperparameters_of(Optimiser optimiser) {
+  constexpr std::string_view names[] = {"", "momentum", "epsilon", "first_rate, second_rate, epsilon"};
+  return names[static_cast<std::size_t>(optimiser)];
+}
+
+// TensorFlow's hyperparameters, except for those `given` as "name=number". Throws std::invalid_argument for a
+// name that the optimiser does not use or that is given twice, and for a number that is negative or not
+// finite.
+template <std::floating_point T>
+Hyperparameters<T> parse_hyperparameters(Optimiser optimiser, std::span<const std::string> given);
+
 // A loop over `n` elements and their slots, in order of address, as tmflow::Kernel: each product is rounded,
 // so every build computes the same bits.
 template <std::floating_point T>
-using SlotKernel = void (*)(T* variable, T* const* slots, const T* delta, T alpha, std::size_t n) noexcept;
+using SlotKernel = void (*)(T* variable, T* const* slots, const T* delta, T alpha,
+                            const Hyperparameters<T>& hyper, std::size_t n) noexcept;
 
 // The slots of a variable and the rule that updates them with it. The memory outlives every update.
 //
@@ -64,6 +96,7 @@ using SlotKernel = void (*)(T* variable, T* const* slots, const T* delta, T alph
 template <std::floating_point T>
 struct Slots {
   SlotKernel<T> kernel;
+  Hyperparameters<T> hyper = {};
   std::array<T*, kMostSlots> memory{};  // null where the optimiser has no slot
 
   std::size_t count() const noexcept {

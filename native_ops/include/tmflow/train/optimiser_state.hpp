@@ -61,7 +61,8 @@ class OptimiserState {
     if (optimiser == Optimiser::sgd) return;
     for (std::size_t slot = 0; slot < slots_of(optimiser); ++slot) memory_.emplace_back(placement);
     for (std::size_t region = 0; region < placement.region_sizes().size(); ++region) {
-      regions_.push_back({.kernel = find_slot_kernel<T>(optimiser, optimisation)});
+      regions_.push_back({.kernel = find_slot_kernel<T>(optimiser, optimisation),
+                          .hyper = Hyperparameters<T>::of(optimiser)});
       for (std::size_t slot = 0; slot < memory_.size(); ++slot) {
         regions_.back().memory[slot] = memory_[slot].region(region).data();
       }

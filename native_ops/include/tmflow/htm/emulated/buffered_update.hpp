@@ -140,7 +140,7 @@ class BufferedUpdate {
   const std::size_t first_, count_;
   std::vector<T> buffer_;
   std::array<std::vector<T>, kMostSlots> slot_buffers_;
-  Slots<T> buffered_slots_{.kernel = update_.slots == nullptr ? nullptr : update_.slots->kernel};
+  Slots<T> buffered_slots_ = update_.slots == nullptr ? Slots<T>{.kernel = nullptr} : *update_.slots;
   GradientDescent<T> on_buffers_ = update_;
 };
 

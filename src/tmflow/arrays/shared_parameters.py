@@ -1,0 +1,130 @@
+"""Parameters of a model that several threads update at the same time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tmflow.base.errors import BadInput
+from tmflow.native import automatic, loader
+
+if TYPE_CHECKING:
+    from tmflow.native import _core
+
+Rows = tuple[Any, Any]
+"""A gradient of some rows: their numbers [n], and the gradient of each [n, the shape of a row]."""
+
+_ANY_WORKER = -1
+
+
+class SharedParameters:
+    """Arrays that threads update in place under a strategy, each array separately.
+
+    Any threads may call `apply` and `read` at the same time; the interpreter lock is free meanwhile. An array may be
+    read directly, too: `parameters[name]` is the memory, which changes while others update it.
+    """
+
+    def __init__(
+        self,
+        arrays: Mapping[str, Any],
+        *,
+        strategy: str = automatic.AUTO,
+        consistency: automatic.Consistency | None = None,
+        workers: int | None = None,
+    ) -> None:
+        """Share writable, C-contiguous arrays of float32 or float64, or CPU tensors of PyTorch, by name.
+
+        strategy: "auto" or a variant such as "striped:block=0". consistency: what concurrent updates must guarantee,
+        one of none, element, block and tensor; with "auto" it selects the strategy, and is "block" if it is not given.
+        workers: how many calls can run at once without waiting; twice the number of processors if it is not given.
+
+        Raises BadInput for what is wrong, for arrays that share memory with each other or with those of other live
+        SharedParameters, and Unsupported for a strategy that cannot run here.
+        """
+        if not arrays:
+            raise BadInput("there are no arrays to share.")
+        self._strategy = automatic.resolve(strategy, consistency)
+        if self._strategy.entry.keeps_elsewhere:
+            raise BadInput(f"strategy '{self._strategy.name}' keeps the arrays elsewhere than in their memory.")
+        places = 2 * (os.cpu_count() or 1) if workers is None else workers
+        if not isinstance(places, int) or places < 1:
+            raise BadInput(f"workers is {workers!r}, but should be a whole number from 1 on.")
+        self._arrays = {name: _memory(name, array) for name, array in arrays.items()}
+        self._regions: dict[str, _core.Region] = {}
+        for name, array in self._arrays.items():
+            try:
+                self._regions[name] = loader.core().Region(array, places)
+            except ValueError as error:
+                raise BadInput(f"{name}: {error}.") from error
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """The memory of an array."""
+        return self._arrays[self._name(name)]
+
+    def __iter__(self) -> Any:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def apply(self, gradients: Mapping[str, Any], learning_rate: float) -> None:
+        """array -= learning_rate * gradient, for each array that is named.
+
+        A gradient has the type and shape of its array, or is a pair (row numbers, rows), which changes these rows only;
+        a row that is given twice gets the sum. Raises BadInput, before that array is changed, for a gradient that does
+        not fit; arrays before it in the mapping are updated already.
+        """
+        strategy, parameters = self._strategy.name, self._strategy.native_arguments
+        for name, gradient in gradients.items():
+            region, dtype = self._regions[self._name(name)], self._arrays[name].dtype
+            by_rows = isinstance(gradient, tuple)
+            values = np.ascontiguousarray(_numpy(gradient[1] if by_rows else gradient), dtype)
+            try:
+                if by_rows:
+                    rows = np.ascontiguousarray(_numpy(gradient[0]), np.int64)
+                    region.apply_rows(strategy, learning_rate, rows, values, _ANY_WORKER, parameters)
+                else:
+                    region.apply(strategy, learning_rate, values, _ANY_WORKER, parameters)
+            except ValueError as error:
+                raise BadInput(f"{name}: {error}.") from error
+
+    def read(self, name: str) -> NDArray[Any]:
+        """A copy of an array, through the strategy, with the consistency of its reads.
+
+        Raises BadInput for an unknown name, and for a strategy without such reads.
+        """
+        into = np.empty_like(self._arrays[self._name(name)])
+        try:
+            self._regions[name].read(self._strategy.name, into, _ANY_WORKER, self._strategy.native_arguments)
+        except ValueError as error:
+            raise BadInput(f"{name}: {error}.") from error
+        return into
+
+    def counters(self) -> dict[str, list[_core.CounterRow]]:
+        """For each array, the updates and the outcomes of transactions, by places of concurrent calls.
+
+        Call it while no thread updates.
+        """
+        return {name: region.counters() for name, region in self._regions.items()}
+
+    def _name(self, name: str) -> str:
+        if name not in self._arrays:
+            raise BadInput(f"there is no array '{name}'; there are: {', '.join(self._arrays)}.")
+        return name
+
+
+def _memory(name: str, array: Any) -> NDArray[Any]:
+    """The memory of an array or tensor. Raises BadInput for anything whose memory cannot be shared."""
+    memory = _numpy(array)
+    if not isinstance(memory, np.ndarray):
+        raise BadInput(f"{name} is a {type(array).__name__}, but should be a NumPy array or a CPU tensor of PyTorch.")
+    return memory
+
+
+def _numpy(array: Any) -> Any:
+    """A tensor of PyTorch as an array over its memory; anything else as it is."""
+    return array.detach().numpy() if hasattr(array, "detach") else array

@@ -1,0 +1,5 @@
+"""Keras's optimizers, with updates under a strategy, for several threads that train one model."""
+
+from tmflow.optimizers.rules import SGD, Adagrad, Adam
+
+__all__ = ["SGD", "Adagrad", "Adam"]

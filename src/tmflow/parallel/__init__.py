@@ -1,0 +1,1 @@
+"""Asynchronous training of one Keras model by several threads."""
