@@ -71,6 +71,8 @@ proofs: setup-test ## explore all interleavings of small programs, and write the
 	@$(BIN)/python -m tests.native.proof_table build/proofs/explored.txt
 
 # The reports are made one after another; a benchmark that fails leaves its previous report unchanged.
+# For the question what `adaptive` should choose.
+CHOICES = adaptive,adaptive:promise=block,lock,spin,spin_then_mutex,lock_pthread,block_stm,combining:block=1000000000,striped,striped:block=0,combining,combining:block=0,combining:block=4096,striped:block=32768,nolock
 # For the question how large a block should be.
 BLOCKS = nolock,mutex_loop,mutex_loop:mutex=spin,striped:block=512,striped:block=2048,striped:block=8192,striped:block=32768,striped:block=131072,combining:block=1024,combining:block=4096,combining:block=16384,combining:block=65536,combining:block=262144
 
@@ -78,6 +80,8 @@ speed: setup build ## measure the cost of updates and steps, and write docs/spee
 	@$(BIN)/tmflow bench apply --rounds 12 --gradient constant,fresh --save docs/speed/updates.json
 	@$(BIN)/tmflow bench apply --rounds 8 --elements 10,1000,7850,100352,3211264,10000000 --threads 1,2 --gradient constant \
 	  --strategy $(BLOCKS) --save docs/speed/blocks.json
+	@$(BIN)/tmflow bench apply --rounds 8 --elements 10,1000,7850,100352,3211264 --threads 1,2 --gradient constant,fresh \
+	  --strategy $(CHOICES) --save docs/speed/adaptive.json
 	@$(BIN)/tmflow bench step --targets --rounds 10 --save docs/speed/steps.json
 	@$(BIN)/tmflow bench read --rounds 12 --save docs/speed/reads.json
 	@$(BIN)/python -m tests.speed.ingest_speed docs/speed/ingest.md

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,13 +134,18 @@ def parse_step(text: str, dataset: str) -> StepSubject:
     where = f"--step '{text}'"
     if "dataset" in given:
         raise BadInput(f"{where}: the dataset is that of all steps; valid: {', '.join(sorted(FACTORS))}.")
+    return make_subject(" ".join(label.split()), given, dataset, where)
+
+
+def make_subject(label: str, given: Mapping[str, Any], dataset: str, where: str) -> StepSubject:
+    """The configuration with these factors, and the usual values of the others. Raises BadInput if it is invalid."""
     name, driver = str(given.get("model", "mnist_softmax")), str(given.get("driver", "session"))
     steps = STEPS.get(driver, STEPS["session"])
     usual: dict[str, Any] = {"model": name, "strategy": "lock", "batch": 1, "threads": 1, "iterations": steps}
     if model := MODELS.get(name):
         usual |= {"learning_rate": model.learning_rate, **model.factors}
         usual |= IF_SLOW if sum(model.step_us["session"]) > SLOW_STEP_US else {}
-    return StepSubject(" ".join(label.split()), make_spec({**usual, **given, "dataset": dataset}, where))
+    return StepSubject(label, make_spec({**usual, **given, "dataset": dataset}, where))
 
 
 def _value(text: str) -> str | int | float:

@@ -111,11 +111,11 @@ class Numbers:
         return self._summaries[key]
 
 
-def select(table: pd.DataFrame, where: Mapping[str, Value]) -> pd.DataFrame:
-    """The rows of a table of runs or points that have these factors."""
+def select(table: pd.DataFrame, where: Mapping[str, Value | None]) -> pd.DataFrame:
+    """The rows of a table of runs or points that have these factors; None: the rows without this factor."""
     chosen = pd.Series(True, index=table.index)
     for factor, value in where.items():
-        chosen &= (table[factor] == value).fillna(False).astype(bool)
+        chosen &= table[factor].isna() if value is None else (table[factor] == value).fillna(False).astype(bool)
     return table[chosen]
 
 

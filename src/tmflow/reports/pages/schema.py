@@ -37,6 +37,7 @@ PHASES = get_args(Phase.model_fields["phase"].annotation)
 NAME = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 Value = str | int | float
 Factors = dict[str, Value]
+BaseFactors = dict[str, Value | None]
 Name = Annotated[str, Field(pattern=NAME)]
 
 
@@ -52,7 +53,9 @@ class Query(_Closed):
     evidence: Evidence | None = None
     where: Factors = Field({}, description="the values of factors that identify the runs")
     measure: MeasureName | None = None
-    base: Factors | None = Field(None, description="of speed, time and speedup: the factors in which the base differs")
+    base: BaseFactors | None = Field(
+        None, description="of speed, time and speedup: the factors in which the base differs; null: it has none"
+    )
     variable: str | None = Field(None, description="of the measures elements and size: only this variable")
     cause: str | None = Field(None, description="of aborted: a family of causes, or any")
     target: float | None = Field(None, gt=0, le=1, description="of time_to_accuracy: the test accuracy, a fraction")
@@ -175,7 +178,7 @@ def _check_query(query: Query, where: str) -> None:
         _check_factors(factors, where)
 
 
-def _check_factors(factors: Mapping[str, Value], where: str) -> None:
+def _check_factors(factors: Mapping[str, Value | None], where: str) -> None:
     for factor, value in factors.items():
         if factor not in TrialSpec.model_fields:
             raise unknown(f"factor in {where}:", factor, TrialSpec.model_fields)
