@@ -26,6 +26,7 @@ from tmflow.base.clock import utc_now
 from tmflow.base.files import write_text
 from tmflow.base.text import interval
 from tmflow.benchmark.text import state
+from tmflow.native.registry import tensorflow_version
 from tmflow.platform.facts import display_name, platform_facts
 from tmflow.platform.software import installed_version
 from tmflow.runfile.record import MachineState
@@ -227,7 +228,7 @@ def main(report: Path, rounds: int) -> None:
     meanwhile = MachineState(**machine_load.between(before, machine_load.sample()))
     measured = pd.DataFrame(rows)
     write_text(report.with_suffix(".csv"), measured.round(3).to_csv(index=False))
-    software = ", ".join(f"{name} {installed_version(name)}" for name in ("tensorflow", "keras"))
+    software = f"TensorFlow {tensorflow_version()}, Keras {installed_version('keras')}"
     machine = f"{display_name(platform_facts())}, {len(os.sched_getaffinity(0))} CPUs"
     lines = [
         "# What training a Keras model costs",

@@ -61,7 +61,8 @@ def test_each_strategy_has_a_sentence() -> None:
     assert list(sentences(rows, None)) == [
         "lock: 2 us per step",
         "striped: 2.00 [1.90, 2.10] times as fast as lock; 1 us per step",
-        "nolock: no difference to lock found (0.95 [0.85, 1.06] times as fast); 2.1 us per step, and may lose updates",
+        "nolock: no difference to lock found (0.950 [0.850, 1.060] times as fast); 2.1 us per step, and may lose "
+        "updates",
         "spin: 1.3 times as fast as lock, in one round; 1.5 us per step",
     ]
     assert markdown(rows[:2], None).splitlines()[2:] == [

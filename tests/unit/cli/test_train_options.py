@@ -36,7 +36,7 @@ def test_help_names_each_parameter_and_the_strategies_that_have_it() -> None:
         assert re.search(rf"--{name} <(int|str)> {says}", text), name
     assert "if not given, 5 with study_tsx, 100 with study_power, 10 with tuned." in text
     assert "if not given, suicide with stm, backoff with block_stm." in text
-    assert "if not given, 2048 with htm_if_fits and striped and combining, 4096 with block_stm." in text
+    assert "if not given, 0 with htm_if_fits and striped and combining, 4096 with block_stm." in text
     assert "if not given, plain." in text
 
 

@@ -21,7 +21,7 @@ namespace tmflow {
 
 // The parameter of strategies that have these locks.
 inline constexpr Parameter kStripe{.name = "block",
-                                   .fallback = "2048",
+                                   .fallback = "0",
                                    .summary = "elements per lock; 0: as fits the size of the variable",
                                    .high = 1'000'000'000};
 

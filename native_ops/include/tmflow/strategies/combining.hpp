@@ -76,7 +76,7 @@ class BasicCombining {
  public:
   static constexpr Parameter kParameters[] = {
       {.name = "block",
-       .fallback = "2048",
+       .fallback = "0",
        .summary = "elements per lock; 0: as fits the size of the variable",
        .high = 1'000'000'000},
   };
