@@ -86,4 +86,15 @@ DenseKernel<double> find_dense_kernel(std::string_view) noexcept {
   return nullptr;
 }
 
+// Nor does one have the slots of an optimiser.
+template <>
+SlotKernel<float> find_slot_kernel(Optimiser, std::string_view) noexcept {
+  return nullptr;
+}
+
+template <>
+SlotKernel<double> find_slot_kernel(Optimiser, std::string_view) noexcept {
+  return nullptr;
+}
+
 }  // namespace tmflow
