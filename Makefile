@@ -72,7 +72,7 @@ proofs: setup-test ## explore all interleavings of small programs, and write the
 
 # The reports are made one after another; a benchmark that fails leaves its previous report unchanged.
 # For the question what `adaptive` should choose.
-CHOICES = adaptive,adaptive:promise=block,lock,spin,spin_then_mutex,lock_pthread,block_stm,combining:block=1000000000,striped,striped:block=0,combining,combining:block=0,combining:block=4096,striped:block=32768,nolock
+CHOICES = adaptive,adaptive:promise=block,lock,spin,spin_then_mutex,lock_pthread,block_stm,combining:block=1000000000,striped:block=2048,striped:block=0,combining:block=2048,combining:block=0,combining:block=4096,striped:block=32768,nolock
 # For the question how large a block should be.
 BLOCKS = nolock,mutex_loop,mutex_loop:mutex=spin,striped:block=512,striped:block=2048,striped:block=8192,striped:block=32768,striped:block=131072,combining:block=1024,combining:block=4096,combining:block=16384,combining:block=65536,combining:block=262144
 

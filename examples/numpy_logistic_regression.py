@@ -7,14 +7,15 @@ import threading
 import time
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from tmflow.arrays import SharedParameters
 
-EXAMPLES, FEATURES, BATCH, THREADS = 20_000, 10_000, 8, 2
+EXAMPLES, FEATURES, BATCH, THREADS = 2_000, 10_000, 8, 2
 
 draw = np.random.default_rng(1)
 truth = draw.normal(size=FEATURES).astype(np.float32)
-examples = draw.normal(size=(EXAMPLES // 10, FEATURES)).astype(np.float32)
+examples = draw.normal(size=(EXAMPLES, FEATURES)).astype(np.float32)
 labels = (examples @ truth > 0).astype(np.float32)
 
 
@@ -35,10 +36,11 @@ for name, strategy in (
     shared = SharedParameters({"weights": weights}, strategy=strategy)
     threads = [threading.Thread(target=train, args=(shared, BATCH * number)) for number in range(THREADS)]
     began = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with threadpool_limits(1, user_api="blas"):  # the threads of NumPy's products would take the processors of ours
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     seconds = time.monotonic() - began
     accuracy = np.mean((examples @ weights > 0) == labels)
     updates = sum(row["updates"] for row in shared.counters()["weights"])

@@ -117,6 +117,19 @@ TEST(AdaptiveLooks, OtherUpdatersAreCountedWhenTheyWereSeenTwice) {
   EXPECT_EQ(window(), 2'048);
 }
 
+// With two threads the blocks are those of one, `striped`.
+TEST(AdaptiveLooks, TwoUpdatersAreGuessedToBeFastestInStripes) {
+  Stepped strategy = make("block");
+  Variable variable(kLarge), same(kLarge);
+  Other second;
+  variable.update(strategy, 1);
+  for (int i = 0; i < 4 * 4; ++i) {  // four looks
+    variable.update(strategy, 1);
+    second.run([&] { same.update(strategy, 1); });
+    EXPECT_EQ(last_block, 32'768);
+  }
+}
+
 TEST(AdaptiveLooks, AReaderIsNoUpdater) {
   Stepped strategy = make("block");
   Variable variable(kLarge), same(kLarge);

@@ -108,6 +108,15 @@ def test_rows_are_as_keras_updates_them(name: str) -> None:
     np.testing.assert_allclose(results[1], results[0], rtol=1e-6)
 
 
+def test_rows_of_momentum_change_only_their_slots() -> None:
+    optimizer = optimizers.SGD(0.5, momentum=0.5)
+    variable = keras.Variable(np.ones((9, 4), np.float32))
+    optimizer.apply([tf.IndexedSlices(tf.ones([1, 4]), tf.constant([3]), tf.constant([9, 4]))], [variable])
+    optimizer.apply([tf.IndexedSlices(tf.ones([1, 4]), tf.constant([5]), tf.constant([9, 4]))], [variable])
+    np.testing.assert_array_equal(variable.numpy()[[3, 5, 0], 0], [0.5, 0.5, 1.0])
+    np.testing.assert_array_equal(optimizer.variables[2].numpy()[[3, 5, 0], 0], [-0.5, -0.5, 0.0])
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_adam_changes_the_moments_of_its_rows_only(strategy: str) -> None:
     theirs, ours = both("adam", strategy)
@@ -182,6 +191,7 @@ def test_a_model_is_saved_with_its_optimizer_and_trains_on(name: str, tmp_path: 
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert type(loaded.optimizer) is type(model.optimizer)
     assert loaded.optimizer.strategy == "striped:block=0"
+    assert loaded.optimizer.workers is None
     loaded.fit(x, y, epochs=2, shuffle=False, verbose=0)
     for expected, value in zip(model.get_weights(), loaded.get_weights(), strict=True):
         np.testing.assert_array_equal(value, expected)
@@ -193,7 +203,7 @@ class TestBadInput:
             optimizers.SGD(0.1, strategy="stripes")
         with pytest.raises(BadInput, match=r"unknown consistency 'strong'.*; valid: block, element, none, tensor"):
             optimizers.SGD(0.1, consistency="strong")  # type: ignore[arg-type]
-        with pytest.raises(BadInput, match="workers is 0, but should be a whole number from 1 on"):
+        with pytest.raises(BadInput, match="workers is 0, but should be a whole number from 1 to 1,024"):
             optimizers.SGD(0.1, workers=0)
         with pytest.raises(
             BadInput, match="strategy 'nolock' guarantees the consistency none, which is less than block"
@@ -231,6 +241,24 @@ class TestBadInput:
             optimizers.SGD(0.1, momentum=0.5, nesterov=True).build([variable])
         with pytest.raises(BadInput, match="amsgrad is not supported"):
             optimizers.Adam(0.1, amsgrad=True).build([variable])
+
+    def test_strategies_and_measures_that_do_not_go_with_the_optimizer(self) -> None:
+        variable = keras.Variable(np.zeros((2, 2), np.float32))
+        for strategy in ("stm", "atomic", "lock:kernel=eigen"):
+            with pytest.raises(BadInput, match="optimiser adam"):
+                optimizers.Adam(0.1, strategy=strategy).build([variable])
+        with pytest.raises(BadInput, match="does not go with weight_decay and slots"):
+            optimizers.Adam(0.1, measures="full", weight_decay=0.1).build([variable])
+        with pytest.raises(BadInput, match="not of rows, as an embedding has them"):
+            optimizers.SGD(0.1, measures="full").apply([rows([1], 2)], [variable])
+
+    def test_hyperparameters_of_numpy(self) -> None:
+        variables = [keras.Variable(np.ones(2, np.float32)) for _ in range(2)]
+        for variable, momentum in zip(variables, (0.9, np.float64(0.9)), strict=True):
+            optimizer = optimizers.SGD(0.1, momentum=momentum)
+            for _ in range(2):
+                optimizer.apply([tf.ones(2)], [variable])
+        np.testing.assert_array_equal(variables[0].numpy(), variables[1].numpy())
 
     def test_a_distribution_strategy_in_scope(self) -> None:
         with (

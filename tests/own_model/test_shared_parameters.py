@@ -104,17 +104,29 @@ class TestBadInput:
         ):
             with pytest.raises(BadInput, match=reason):
                 SharedParameters(arrays)
+        shared = SharedParameters({"w": weights})
+        with pytest.raises(BadInput, match=r"w: .*overlaps"):
+            SharedParameters({"w": weights})
+        shared.close()
         SharedParameters({"w": weights})
 
     def test_names_and_numbers(self) -> None:
-        with pytest.raises(BadInput, match="workers is 0, but should be a whole number from 1 on"):
+        with pytest.raises(BadInput, match="workers is 0, but should be a whole number from 1 to 1,024"):
             SharedParameters({"w": zeros(2)}, workers=0)
         with pytest.raises(BadInput, match=r"unknown strategy 'lok' \(did you mean 'lock'\?\)"):
             SharedParameters({"w": zeros(2)}, strategy="lok")
         with pytest.raises(BadInput, match="block of strategy 'striped' is '-1'; allowed: 0 to"):
             SharedParameters({"w": zeros(2)}, strategy="striped:block=-1")
-        with pytest.raises(BadInput, match="strategy 'leashed' keeps the arrays elsewhere"):
+        with pytest.raises(BadInput, match="strategy 'leashed' keeps the variables elsewhere"):
             SharedParameters({"w": zeros(2)}, strategy="leashed")
+
+    def test_a_variant_that_guarantees_less_than_is_asked_for(self) -> None:
+        for variant in ("adaptive:promise=block", "lock:chunk=64", "stm:chunk=64", "striped", "block_stm"):
+            if variant == "block_stm":
+                SharedParameters({"w": zeros(2)}, strategy=variant, consistency="tensor").close()
+                continue
+            with pytest.raises(BadInput, match="guarantees the consistency block, which is less than tensor"):
+                SharedParameters({"w": zeros(2)}, strategy=variant, consistency="tensor")
 
     def test_gradients(self) -> None:
         weights = zeros(4, 2)
@@ -122,6 +134,8 @@ class TestBadInput:
         for gradients, rate, reason in (
             ({"v": zeros(4, 2)}, 1.0, "there is no array 'v'; there are: w"),
             ({"w": zeros(4)}, 1.0, r"w: delta must be of the array's shape, \(4, 2\), not \(4,\)"),
+            ({"w": ([0.7], zeros(1, 2))}, 1.0, "w: the numbers of rows are float64, but should be whole numbers"),
+            ({"w": [[1.0], [2.0, 3.0]]}, 1.0, "w: .*"),
             ({"w": ([9], zeros(1, 2))}, 1.0, "w: .*9"),
             ({"w": ([-1], zeros(1, 2))}, 1.0, "w: .*-1"),
             ({"w": ([0, 1], zeros(1, 2))}, 1.0, "w: values must have a row"),

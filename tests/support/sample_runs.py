@@ -107,7 +107,7 @@ VARIABLES = ("W", "b")
 TRANSACTIONAL = frozenset({"htm", "htm_if_fits", "stm", "itm", "tle", "block_stm"})
 EMULATED = {"strategy": "htm", **parameters_of("htm"), "provider": "emulated", "profile": "intel-tsx-study"}
 SOFTWARE_TM = {"strategy": "stm", **parameters_of("stm")}
-FUSED = {"strategy": "striped", **parameters_of("striped"), "kernel": "fused"}
+FUSED = {"strategy": "striped", **parameters_of("striped"), "block": 2048, "kernel": "fused"}
 FULL: dict[str, Any] = {"driver": "native", "measures": "full"}  # factors of runs with every measure
 # Factors of runs with an optimiser that keeps arrays beside the variables, and every measure.
 OPTIMISER: dict[str, Any] = {"strategy": "lock", **FULL, "optimiser": "momentum"}

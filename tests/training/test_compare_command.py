@@ -56,18 +56,21 @@ def test_each_strategy_has_a_sentence() -> None:
         Compared("lock", None, 2.0, 6, "tensor"),
         Compared("striped", None, 1.0, 6, "block", 2.0, 1.9, 2.1),
         Compared("nolock", None, 2.1, 6, "none", 0.95, 0.85, 1.06),
+        Compared("stm", None, 9.0, 1, "tensor"),
         Compared("spin", None, 1.5, 1, "tensor", 1.3),
     ]
-    assert list(sentences(rows, None)) == [
+    assert list(sentences(rows, "lock", None)) == [
         "lock: 2 us per step",
         "striped: 2.00 [1.90, 2.10] times as fast as lock; 1 us per step",
         "nolock: no difference to lock found (0.950 [0.850, 1.060] times as fast); 2.1 us per step, and may lose "
         "updates",
+        "stm: measured in no round with lock; 9 us per step",
         "spin: 1.3 times as fast as lock, in one round; 1.5 us per step",
     ]
-    assert markdown(rows[:2], None).splitlines()[2:] == [
+    assert markdown([*rows[:2], rows[3]], "lock", None).splitlines()[2:] == [
         "| lock | 2 | 1 | tensor | 6 |",
         "| striped | 1 | 2.00 [1.90, 2.10] | block | 6 |",
+        "| stm | 9 |  | tensor | 1 |",
     ]
 
 
@@ -78,8 +81,19 @@ def test_each_strategy_has_a_sentence() -> None:
         (("lock", "lock"), "tmflow: 'lock' is named twice: once is enough."),
         (("lock", "strip"), "tmflow: unknown strategy in 'strip':"),
         (("lock", "striped:block"), "tmflow: parameter 'block' is not of the form name=value."),
-        (("lock", "spin", "--scan", "thread", "1", "2"), "tmflow: unknown factor in --scan: 'thread'"),
+        (
+            ("lock", "spin", "--scan", "thread", "1", "2"),
+            "tmflow: unknown factor in --scan, which needs a whole number: 'thread'",
+        ),
         (("lock", "spin", "--scan", "threads", "2", "1"), "tmflow: --scan threads goes from 2 to 1, but should go"),
+        (
+            ("lock", "spin", "--scan", "reading", "1", "2"),
+            "tmflow: unknown factor in --scan, which needs a whole number",
+        ),
+        (
+            ("striped:block=9", "combining", "--scan", "block", "1", "2"),
+            "tmflow: --scan sets block, and so does another",
+        ),
         (("lock", "spin", "--rounds", "0"), "tmflow: rounds is 0, but should be from 1 to 1000."),
     ],
 )

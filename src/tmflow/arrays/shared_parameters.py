@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -47,19 +46,21 @@ class SharedParameters:
         """
         if not arrays:
             raise BadInput("there are no arrays to share.")
-        self._strategy = automatic.resolve(strategy, consistency)
-        if self._strategy.entry.keeps_elsewhere:
-            raise BadInput(f"strategy '{self._strategy.name}' keeps the arrays elsewhere than in their memory.")
-        places = 2 * (os.cpu_count() or 1) if workers is None else workers
-        if not isinstance(places, int) or places < 1:
-            raise BadInput(f"workers is {workers!r}, but should be a whole number from 1 on.")
-        self._arrays = {name: _memory(name, array) for name, array in arrays.items()}
+        self._strategy, places = automatic.resolve(strategy, consistency), automatic.check_workers(workers)
+        self._arrays: dict[str, NDArray[Any]] = {}
         self._regions: dict[str, _core.Region] = {}
-        for name, array in self._arrays.items():
+        for name, array in arrays.items():
             try:
-                self._regions[name] = loader.core().Region(array, places)
-            except ValueError as error:
+                self._arrays[name] = _memory(name, array)
+                self._regions[name] = loader.core().Region(self._arrays[name], places)
+            except (TypeError, ValueError) as error:
+                self.close()
                 raise BadInput(f"{name}: {error}.") from error
+
+    def close(self) -> None:
+        """Give the arrays back, so that others may share them. Call it while no thread uses this object."""
+        self._arrays.clear()
+        self._regions.clear()
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """The memory of an array."""
@@ -81,15 +82,14 @@ class SharedParameters:
         strategy, parameters = self._strategy.name, self._strategy.native_arguments
         for name, gradient in gradients.items():
             region, dtype = self._regions[self._name(name)], self._arrays[name].dtype
-            by_rows = isinstance(gradient, tuple)
-            values = np.ascontiguousarray(_numpy(gradient[1] if by_rows else gradient), dtype)
             try:
-                if by_rows:
-                    rows = np.ascontiguousarray(_numpy(gradient[0]), np.int64)
+                if isinstance(gradient, tuple):
+                    rows, values = _row_numbers(gradient[0]), np.ascontiguousarray(_numpy(gradient[1]), dtype)
                     region.apply_rows(strategy, learning_rate, rows, values, _ANY_WORKER, parameters)
                 else:
+                    values = np.ascontiguousarray(_numpy(gradient), dtype)
                     region.apply(strategy, learning_rate, values, _ANY_WORKER, parameters)
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 raise BadInput(f"{name}: {error}.") from error
 
     def read(self, name: str) -> NDArray[Any]:
@@ -123,6 +123,13 @@ def _memory(name: str, array: Any) -> NDArray[Any]:
     if not isinstance(memory, np.ndarray):
         raise BadInput(f"{name} is a {type(array).__name__}, but should be a NumPy array or a CPU tensor of PyTorch.")
     return memory
+
+
+def _row_numbers(rows: Any) -> NDArray[np.int64]:
+    numbers = np.asarray(_numpy(rows))
+    if numbers.dtype.kind not in "iu":
+        raise ValueError(f"the numbers of rows are {numbers.dtype.name}, but should be whole numbers")
+    return np.ascontiguousarray(numbers, np.int64)
 
 
 def _numpy(array: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from tmflow.base.errors import BadInput, unknown
 from tmflow.native import loader, registry
+from tmflow.native.automatic import consistency_of
 from tmflow.native.registry import resolve
 from tmflow.platform.sysfiles import Files
 from tmflow.spec.strategies import Value
@@ -37,16 +38,6 @@ MORE_VARIANTS = (
     *("combining:block=4096", "combining:block=1000000000", "adaptive:promise=block"),
     *("htm:chunk=1024", "stm:design=wt:manager=delay", "itm:method=gl_wt"),
 )
-
-# By strategy, the parameter that sets how many elements it updates atomically; 0 stands for all, but see
-# _SHORTEST_FITTED.
-_AS_A_WHOLE = {
-    **dict.fromkeys(("lock", "spin", "htm", "stm"), "chunk"),
-    **dict.fromkeys(("striped", "combining", "htm_if_fits"), "block"),
-}
-
-# The shortest blocks of strategies whose `block` 0 is a length that fits the variable.
-_SHORTEST_FITTED = {"striped": 2048, "htm_if_fits": 2048, "combining": 4096}
 
 
 @dataclass(frozen=True)
@@ -72,16 +63,6 @@ class Subject:
         if self.consistency is None:
             return None
         return consistency_of(self.strategy, self.consistency, self.parameters, elements)
-
-
-def consistency_of(strategy: str, consistency: str, parameters: Mapping[str, Value], elements: int) -> str:
-    """The consistency of updates with these parameters and this size; `consistency`: that of the strategy."""
-    if strategy == "adaptive":
-        return str(parameters["promise"])
-    if strategy not in _AS_A_WHOLE:
-        return consistency
-    part = parameters.get(_AS_A_WHOLE[strategy]) or _SHORTEST_FITTED.get(strategy, 0)
-    return "block" if isinstance(part, int) and 0 < part < elements else "tensor"
 
 
 def references() -> list[Subject]:

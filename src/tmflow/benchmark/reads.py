@@ -16,7 +16,6 @@ from tmflow.benchmark.plan import (
     MAX_THREADS,
     Subject,
     check_rounds_and_seed,
-    consistency_of,
     every_strategy,
     numbers,
     parse_subjects,
@@ -24,6 +23,7 @@ from tmflow.benchmark.plan import (
 from tmflow.benchmark.storage import LeftOut, Read, SavedReads
 from tmflow.benchmark.updates import Answer, Measured, ask, measure_alone, measure_turns, why_not
 from tmflow.native import registry
+from tmflow.native.automatic import consistency_of
 
 ELEMENTS, READERS, WRITERS = "7850,3211264", "1", "1"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from tmflow.analysis import stats
 from tmflow.base.errors import BadInput, unknown
@@ -12,7 +12,12 @@ from tmflow.base.text import interval
 from tmflow.benchmark.steps import StepSubject, make_subject
 from tmflow.benchmark.storage import SavedSteps, Step
 from tmflow.native.registry import assignments
-from tmflow.study.grid import FACTORS
+from tmflow.spec.trial import TrialSpec
+
+# The factors that are whole numbers.
+NUMBERS = [
+    name for name, field in TrialSpec.model_fields.items() if int in (field.annotation, *get_args(field.annotation))
+]
 
 
 class Scan(NamedTuple):
@@ -42,13 +47,13 @@ class Compared:
 def parse_scan(given: Sequence[object] | None) -> Scan | None:
     """Parse a factor, its lowest and its highest value: the lowest is doubled up to the highest, which comes last.
 
-    Raises BadInput for an unknown factor, for a factor that is no number, and for values that are no range.
+    Raises BadInput for a factor that is no whole number, and for values that are no range.
     """
     if not given:
         return None
     factor, low, high = given
-    if factor not in FACTORS:
-        raise unknown("factor in --scan:", factor, FACTORS)
+    if factor not in NUMBERS:
+        raise unknown("factor in --scan, which needs a whole number:", factor, NUMBERS)
     if not isinstance(low, int) or not isinstance(high, int) or not 1 <= low < high:
         raise BadInput(f"--scan {factor} goes from {low} to {high}, but should go from 1 or more to a larger number.")
     values = [low]
@@ -70,7 +75,10 @@ def make_subjects(
         for variant in strategies:
             name, *given = variant.split(":")
             scanned = {} if scan is None else {scan.factor: value}
-            all_factors = {**factors, **scanned, "strategy": name, **assignments(variant, given)}
+            parameters = assignments(variant, given)
+            if both := scanned.keys() & (factors.keys() | parameters.keys()):
+                raise BadInput(f"--scan sets {both.pop()}, and so does another option or '{variant}'.")
+            all_factors = {**factors, **scanned, "strategy": name, **parameters}
             subjects.append(make_subject(_label(variant, scan, value), all_factors, dataset, f"'{variant}'"))
     return subjects
 
@@ -98,33 +106,34 @@ def _label(variant: str, scan: Scan | None, value: int | None) -> str:
     return variant if scan is None else f"{variant} {scan.factor}={value}"
 
 
-def sentences(compared: Sequence[Compared], scan: Scan | None) -> Iterator[str]:
-    """What the rounds show: a line for each strategy."""
-    first = ""
+def sentences(compared: Sequence[Compared], first: str, scan: Scan | None) -> Iterator[str]:
+    """What the rounds show: a line for each strategy; `first`: that to which the others are compared."""
     for row in compared:
         where = "" if scan is None else f"{scan.factor} {row.value}: "
         loses = ", and may lose updates" if row.consistency == "none" else ""
         time = f"{row.us_per_step:.4g} us per step"
-        if row.ratio is None:
-            first = row.strategy
-            yield f"{where}{row.strategy}: {time}{loses}"
-            continue
-        ratio = interval(row.ratio, row.ratio_low, row.ratio_high)
-        if row.ratio_low is None or row.ratio_high is None:
-            says = f"{ratio} times as fast as {first}, in one round"
-        elif row.ratio_low <= 1 <= row.ratio_high:
-            says = f"no difference to {first} found ({ratio} times as fast)"
-        else:
-            says = f"{ratio} times as fast as {first}"
-        yield f"{where}{row.strategy}: {says}; {time}{loses}"
+        speed = "" if row.strategy == first else f"{_format_speed(row, first)}; "
+        yield f"{where}{row.strategy}: {speed}{time}{loses}"
 
 
-def markdown(compared: Sequence[Compared], scan: Scan | None) -> str:
-    """The comparison as a table."""
+def _format_speed(row: Compared, first: str) -> str:
+    if row.ratio is None:
+        return f"measured in no round with {first}"
+    ratio = interval(row.ratio, row.ratio_low, row.ratio_high)
+    if row.ratio_low is None or row.ratio_high is None:
+        return f"{ratio} times as fast as {first}, in one round"
+    if row.ratio_low <= 1 <= row.ratio_high:
+        return f"no difference to {first} found ({ratio} times as fast)"
+    return f"{ratio} times as fast as {first}"
+
+
+def markdown(compared: Sequence[Compared], first: str, scan: Scan | None) -> str:
+    """The comparison as a table; `first` as for `sentences`."""
     columns = [*([scan.factor] if scan else []), "strategy", "us per step", "times as fast", "consistency", "rounds"]
     lines = [f"| {' | '.join(columns)} |", f"| {' | '.join('---' for _ in columns)} |"]
     for row in compared:
-        ratio = "1" if row.ratio is None else interval(row.ratio, row.ratio_low, row.ratio_high)
+        ratio = "" if row.ratio is None else interval(row.ratio, row.ratio_low, row.ratio_high)
+        ratio = "1" if row.strategy == first else ratio
         cells = [row.strategy, f"{row.us_per_step:.4g}", ratio, row.consistency, str(row.rounds)]
         lines.append(f"| {' | '.join([*([str(row.value)] if scan else []), *cells])} |")
     return "\n".join(lines) + "\n"

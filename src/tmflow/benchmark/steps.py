@@ -16,9 +16,9 @@ from tqdm import tqdm
 from tmflow.analysis import stats
 from tmflow.base.errors import BadInput, unknown
 from tmflow.benchmark.comparison import geometric_mean, interval_fields
-from tmflow.benchmark.plan import consistency_of
 from tmflow.benchmark.storage import LeftOut, SavedSteps, Step
 from tmflow.native import registry
+from tmflow.native.automatic import consistency_of
 from tmflow.runfile.record import Run
 from tmflow.spec.models import MODELS
 from tmflow.spec.trial import TrialSpec

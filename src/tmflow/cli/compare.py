@@ -41,9 +41,9 @@ def compare(
     subjects = side_by_side.make_subjects(strategy, given, scanned, resolve_dataset(dataset).name)
     measured = steps.measure(subjects, rounds, None)
     compared = side_by_side.compare(measured, strategy, scanned)
-    print_result(as_json, side_by_side.json_rows(compared), side_by_side.sentences(compared, scanned))
+    print_result(as_json, side_by_side.json_rows(compared), side_by_side.sentences(compared, strategy[0], scanned))
     if export_markdown:
-        write_text(export_markdown, side_by_side.markdown(compared, scanned))
+        write_text(export_markdown, side_by_side.markdown(compared, strategy[0], scanned))
     for left_out in measured.left_out:
         print(f"tmflow: {left_out.name} was not measured: {left_out.reason}.", file=sys.stderr)
     if measured.left_out or any(row.rounds < rounds for row in measured.rows):

@@ -33,14 +33,15 @@ class SGD(StrategyOptimizer, keras.optimizers.SGD):  # type: ignore[misc]
             raise BadInput("nesterov is not supported: there is no such update under a strategy.")
         super().build(variables)
 
-    def _has_slots(self) -> bool:
-        return bool(self.momentum)
+    @property
+    def _optimiser(self) -> str:
+        return "momentum" if self.momentum else "sgd"
 
     def _slot_rule(self, variable: Any, rate: Any) -> SlotRule | None:
         if not self.momentum:
             return None
         slot = self.momentums[self._get_variable_index(variable)]
-        return SlotRule("momentum", [f"momentum={self.momentum!r}"], [slot], -tf.ones_like(rate))
+        return SlotRule(_texts(momentum=self.momentum), [slot], -tf.ones_like(rate))
 
     def _scaled(self, gradient: Any, rate: Any) -> Any:
         """Keras's velocity contains the learning rate, and is added: -(learning rate) times the gradient."""
@@ -51,12 +52,13 @@ class SGD(StrategyOptimizer, keras.optimizers.SGD):  # type: ignore[misc]
 class Adagrad(StrategyOptimizer, keras.optimizers.Adagrad):  # type: ignore[misc]
     """`keras.optimizers.Adagrad` under a strategy, with the same arguments, for dense gradients and for rows."""
 
-    def _has_slots(self) -> bool:
-        return True
+    @property
+    def _optimiser(self) -> str:
+        return "adagrad"
 
     def _slot_rule(self, variable: Any, rate: Any) -> SlotRule:
         slot = self._accumulators[self._get_variable_index(variable)]
-        return SlotRule("adagrad", [f"epsilon={self.epsilon!r}"], [slot], rate)
+        return SlotRule(_texts(epsilon=self.epsilon), [slot], rate)
 
 
 @keras.saving.register_keras_serializable(package=PACKAGE)
@@ -74,18 +76,22 @@ class Adam(StrategyOptimizer, keras.optimizers.Adam):  # type: ignore[misc]
             raise BadInput("amsgrad is not supported: there is no such update under a strategy.")
         super().build(variables)
 
-    def _has_slots(self) -> bool:
-        return True
+    @property
+    def _optimiser(self) -> str:
+        return "adam"
 
     def _slot_rule(self, variable: Any, rate: Any) -> SlotRule:
         index = self._get_variable_index(variable)
         step = tf.cast(self.iterations.value + 1, rate.dtype)
         first, second = (tf.pow(tf.cast(beta, rate.dtype), step) for beta in (self.beta_1, self.beta_2))
-        hyperparameters = [
-            f"first_rate={1 - self.beta_1!r}", f"second_rate={1 - self.beta_2!r}", f"epsilon={self.epsilon!r}",
-        ]  # fmt: skip
+        hyperparameters = _texts(first_rate=1 - self.beta_1, second_rate=1 - self.beta_2, epsilon=self.epsilon)
         slots = [self._momentums[index], self._velocities[index]]
-        return SlotRule("adam", hyperparameters, slots, rate * tf.sqrt(1 - second) / (1 - first))
+        return SlotRule(hyperparameters, slots, rate * tf.sqrt(1 - second) / (1 - first))
+
+
+def _texts(**hyperparameters: float) -> list[str]:
+    """As the native library takes them; Python's own floats, because NumPy's print their type."""
+    return [f"{name}={float(value)!r}" for name, value in hyperparameters.items()]
 
 
 def _times(gradient: Any, factor: Any) -> Any:

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
 from tmflow.base.errors import BadInput
 from tmflow.native import automatic, loader
-from tmflow.native.ops import Stats, Tracker
-from tmflow.native.registry import ResolvedStrategy
+from tmflow.native.ops import Stats
+from tmflow.native.updates import Updates
 from tmflow.spec.factors import Measures
 
-_ANY_WORKER = -1  # each update borrows the counters of a worker
 _TYPES = (tf.float32, tf.float64)
 
 
 class SlotRule(NamedTuple):
     """One step of an optimizer with slots on one variable.
 
-    optimiser: the loop of the native library, with its `hyperparameters` as "name=number"; slots: variables of the
-    shape and type of the variable; rate: the factor of the step, a scalar of that type.
+    hyperparameters: of the loop of the native library, as "name=number"; slots: variables of the shape and type of the
+    variable; rate: the factor of the step, a scalar of that type.
     """
 
-    optimiser: str
     hyperparameters: Sequence[str]
     slots: Sequence[Any]
     rate: Any
@@ -57,11 +55,11 @@ class StrategyOptimizer:
         **keywords: Any,
     ) -> None:
         """See the derived class. Raises BadInput for what is wrong, and Unsupported if the strategy cannot run here."""
-        _require_no_distribution()
-        resolved, places = _resolve(strategy, consistency), _checked_workers(workers)
+        _check_keras()
+        resolved, places = automatic.resolve(strategy, consistency), automatic.check_workers(workers)
         super().__init__(*args, **_without_unsupported(keywords))  # Keras allows no attributes before
-        self.strategy, self.consistency, self.measures = strategy, consistency, measures
-        self.workers, self._resolved = places, resolved
+        self.strategy, self.consistency, self.workers, self.measures = strategy, consistency, workers, measures
+        self._resolved, self._places = resolved, places
         self._iterations.assign_add = partial(add_atomically, self._iterations)
 
     def build(self, variables: Sequence[Any]) -> None:
@@ -75,10 +73,23 @@ class StrategyOptimizer:
             _check_variable(variable)
         super().build(variables)  # type: ignore[misc]
         names = [getattr(variable, "path", variable.name) for variable in variables]
-        with tf.init_scope():
-            self._counts = Tracker(self.workers, names, self.measures, has_slots=self._has_slots())
-        for index in range(len(variables)):
-            self._counts.count(index, self._resolved)
+        has_slots = self._optimiser != "sgd"
+        self._check_strategy(has_slots=has_slots)
+        self._updates = Updates(names, self._resolved, self._places, self.measures, has_slots=has_slots)
+
+    def _check_strategy(self, *, has_slots: bool) -> None:
+        """Raise BadInput for what the strategy or full measures cannot do with this optimizer."""
+        try:
+            loader.core().check_slots(self._optimiser, self._resolved.name, list(self._resolved.native_arguments))
+        except ValueError as error:
+            raise BadInput(f"{error}.") from error
+        if self.measures == "full" and has_slots and self.weight_decay is not None:
+            raise BadInput('measures="full" does not go with weight_decay and slots: the decay changes no slots.')
+
+    @property
+    def _optimiser(self) -> str:
+        """The native library's name of the loop; sgd has no slots."""
+        raise NotImplementedError
 
     def counters(self) -> Stats:
         """The counts since the optimizer was built or `reset_counters`. Call it while no thread trains.
@@ -86,11 +97,11 @@ class StrategyOptimizer:
         A row of counters is that of one variable and one place for a concurrent update, not of one thread. With
         measures "full" there are also the times of locks, and the updates lost. Raises BadInput before the first step.
         """
-        return self._built_counts().stats()
+        return self._built_updates().stats()
 
     def reset_counters(self) -> None:
         """Discard the counts. Call it while no thread trains. Raises BadInput before the first step."""
-        self._built_counts().reset()
+        self._built_updates().reset()
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor, as Keras saves them."""
@@ -108,21 +119,22 @@ class StrategyOptimizer:
         """Update one variable, and its slots, under the strategy; Keras calls it for each variable of a step."""
         rate = tf.cast(learning_rate, variable.dtype)
         gradient = _cast(gradient, variable.dtype)
+        if self.measures == "full" and isinstance(gradient, tf.IndexedSlices):
+            raise BadInput(
+                'measures="full" counts lost updates of whole variables, not of rows, as an embedding has them.'
+            )
         rule = self._slot_rule(variable, rate)
         if rule is None:
             self._descend(variable, gradient, rate)
             return
         gradient = self._scaled(gradient, rate)
-        self._apply(
-            "optimiser", variable, gradient, rule.rate, [slot.value.handle for slot in rule.slots],
-            optimiser=rule.optimiser, hyperparameters=list(rule.hyperparameters),
+        self._updates.step(
+            variable, self._get_variable_index(variable), gradient, rule.rate,
+            optimiser=self._optimiser, hyperparameters=rule.hyperparameters, slots=[slot.value for slot in rule.slots],
         )  # fmt: skip
 
     def _slot_rule(self, variable: Any, rate: Any) -> SlotRule | None:
         """The step of the optimizer on a variable with slots; None for plain gradient descent."""
-        raise NotImplementedError
-
-    def _has_slots(self) -> bool:
         raise NotImplementedError
 
     def _scaled(self, gradient: Any, rate: Any) -> Any:
@@ -141,51 +153,24 @@ class StrategyOptimizer:
                 self._descend(value, value * decay, tf.cast(self.learning_rate, value.dtype))
 
     def _descend(self, variable: Any, gradient: Any, rate: Any) -> None:
-        self._apply("gradient_descent", variable, gradient, rate)
+        self._updates.descend(variable, self._get_variable_index(variable), gradient, rate)
 
-    def _apply(
-        self, rule: str, variable: Any, gradient: Any, rate: Any, slots: Sequence[Any] | None = None, **attributes: Any
-    ) -> None:
-        by_rows = isinstance(gradient, tf.IndexedSlices)
-        operands = [tf.cast(gradient.indices, tf.int64), gradient.values] if by_rows else [gradient]
-        apply = getattr(loader.ops(), f"tmflow_resource_apply_{'rows_' if by_rows else ''}{rule}")
-        apply(
-            variable.handle, rate, *operands, self._counts.handle, _ANY_WORKER, *([] if slots is None else [slots]),
-            strategy=self._resolved.name, parameters=list(self._resolved.native_arguments),
-            variable=self._get_variable_index(variable), **attributes,
-        )  # fmt: skip
-
-    def _built_counts(self) -> Tracker:
+    def _built_updates(self) -> Updates:
         if not self.built:
             raise BadInput("the optimizer has not made a step yet, so it has counted nothing.")
-        return self._counts
+        return self._updates
 
 
 def add_atomically(variable: Any, amount: Any) -> Any:
     """Add to a Keras variable in one operation. Its own `assign_add` reads and assigns, so it may lose an addition."""
     value = variable._value
-    return value.assign_add(tf.cast(amount, value.dtype))
+    return value.assign_add(tf.broadcast_to(tf.cast(amount, value.dtype), value.shape))
 
 
-def _resolve(strategy: str, consistency: automatic.Consistency | None) -> ResolvedStrategy:
-    resolved = automatic.resolve(strategy, consistency)
-    if resolved.entry.keeps_elsewhere:
-        raise BadInput(
-            f"strategy '{resolved.name}' keeps the variables elsewhere than in their memory, where Keras reads them."
-        )
-    return resolved
-
-
-def _checked_workers(workers: int | None) -> int:
-    """The number of updates that can run at the same time without waiting for a place to count."""
-    if workers is None:
-        return 2 * (os.cpu_count() or 1)
-    if not isinstance(workers, int) or workers < 1:
-        raise BadInput(f"workers is {workers!r}, but should be a whole number from 1 on.")
-    return workers
-
-
-def _require_no_distribution() -> None:
+def _check_keras() -> None:
+    """Raise BadInput for a state of Keras or TensorFlow in which the optimizers cannot work."""
+    if (backend := keras.backend.backend()) != "tensorflow":
+        raise BadInput(f"Keras's backend is {backend}; tmflow's optimizers need tensorflow (KERAS_BACKEND).")
     if tf.distribute.has_strategy():
         raise BadInput(
             "a tf.distribute strategy is in scope, but tmflow's optimizers are for threads of one process: create the "

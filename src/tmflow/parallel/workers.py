@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, nullcontext
+from typing import Any, Literal, get_args
 
 import keras
 import tensorflow as tf
 
-from tmflow.base.errors import BadInput
+from tmflow.base.errors import BadInput, unknown
+from tmflow.base.text import listed
 from tmflow.optimizers.strategy_optimizer import StrategyOptimizer, add_atomically
+from tmflow.parallel.shared_reads import shared_reads
+
+Reads = Literal["shared", "values"]
 
 STEPS_PER_CALL = 16  # of a worker in one call of TensorFlow, if the model was compiled with one step per call
 POLL_S = 0.1  # how often the callbacks of batches hear of the progress
-_SHUFFLED = 10_000  # examples in the buffer of the shuffle, at most
 
 
 class Workers:
@@ -51,13 +55,21 @@ class Workers:
         shuffle: bool = True,
         seed: int | None = None,
         steps_per_call: int | None = None,
+        reads: Reads = "shared",
     ) -> Any:
         """Train a compiled model as `model.fit` does, and return its History.
 
-        x: a finite `tf.data.Dataset` of batches, or an array of examples whose labels are `y`, which is shuffled anew
-        in each epoch (with `seed`) and cut into batches. callbacks: those of batches are called some ten times a
-        second, from this thread, with the number of steps so far, as Keras does with several steps per execution.
-        steps_per_call: how many steps a worker makes in one call of TensorFlow.
+        reads: with "shared" a worker reads the memory of the trainable variables, so a step may see updates that others
+        make while it runs: two uses of a variable in one step may have different values. With "values" it reads values
+        as TensorFlow does, which never change; an update then copies each variable whose value another worker uses.
+
+        x: a finite `tf.data.Dataset` of batches; or an array of examples whose labels are `y`, or a list of such arrays
+        for a model with several inputs, shuffled anew in each epoch (with `seed`) and cut into batches.
+        validation_data: a dataset of batches, or (x, y) or (x, y, sample_weight).
+
+        callbacks: those of batches are called some ten times a second, from this thread, with the number of steps so
+        far, as Keras does with several steps per execution. steps_per_call: how many steps a worker makes in one call
+        of TensorFlow; if the model was not compiled with several, 16.
 
         An interrupt (Ctrl-C) and an exception of a worker end the training after the current calls of the others: the
         model has every update that was made. The first exception of a worker is raised here, with its trace.
@@ -69,21 +81,25 @@ class Workers:
         for name, number in (("batch_size", batch_size), ("epochs", epochs), ("steps_per_call", steps_per_call)):
             if number is not None and (not isinstance(number, int) or number < 1):
                 raise BadInput(f"{name} is {number!r}, but should be a whole number from 1 on.")
+        if reads not in get_args(Reads):
+            raise unknown("reads", reads, get_args(Reads))
         dataset = _batches(x, y, batch_size, shuffle=shuffle, seed=seed)
+        _build(model, dataset)
         steps = int(dataset.cardinality())
         listeners = keras.callbacks.CallbackList(
             list(callbacks or ()), model=model, epochs=epochs, steps=steps if steps >= 0 else None,
             add_history=True, add_progbar=verbose != 0, verbose=1 if verbose == "auto" else verbose,
         )  # fmt: skip
         model.stop_training = False
-        with _atomic_additions(), _steps_per_call(model, steps_per_call):
+        with _atomic_additions, _steps_per_call(model, steps_per_call):
             listeners.on_train_begin()
             logs: dict[str, Any] = {}
-            for epoch in range(initial_epoch, epochs):
+            for epoch in range(model._initial_epoch or initial_epoch, epochs):  # set by Keras's BackupAndRestore
                 model.reset_metrics()
                 listeners.on_epoch_begin(epoch)
-                _Epoch(model, self.n, iter(dataset), listeners).run()
-                logs = _plain(model.get_metrics_result())
+                with shared_reads(_variables(model)) if reads == "shared" else nullcontext():
+                    last = _Epoch(model, self.n, iter(dataset), listeners, steps if steps >= 0 else None).run()
+                logs = _plain(model._get_metrics_result_or_logs(last))
                 if validation_data is not None:
                     logs |= _validate(model, validation_data, batch_size, listeners)
                 listeners.on_epoch_end(epoch, logs)
@@ -96,25 +112,30 @@ class Workers:
 class _Epoch:
     """One pass of the workers over the data."""
 
-    def __init__(self, model: Any, workers: int, batches: Any, callbacks: Any) -> None:
+    def __init__(self, model: Any, workers: int, batches: Any, callbacks: Any, steps: int | None) -> None:
         self._model, self._workers, self._batches, self._callbacks = model, workers, batches, callbacks
+        self._steps = steps
+        self._reported = 0  # of the calls
         self._stop = threading.Event()
         self._mutex = threading.Lock()  # guards what follows
         self._calls = 0
         self._logs: Any = {}
         self._error: BaseException | None = None
 
-    def run(self) -> None:
-        """Train until the data or the model's patience ends; the first exception of a worker is raised.
+    def run(self) -> Any:
+        """Train until the data or the model's patience ends, and return the logs of the last call.
 
-        The first call is made by one worker alone: it builds the model and the optimizer, and traces the functions.
+        The first call is made by one worker alone: it builds the optimizer and traces the functions. The first
+        exception of a worker is raised.
         """
         if not self._call():
             raise BadInput("the data has no batch.")
-        threads = [threading.Thread(target=self._work, name=f"tmflow-worker-{n}") for n in range(self._workers)]
-        for thread in threads:
-            thread.start()
+        threads: list[threading.Thread] = []
         try:
+            for number in range(self._workers):
+                thread = threading.Thread(target=self._work, name=f"tmflow-worker-{number}")
+                thread.start()
+                threads.append(thread)
             for thread in threads:
                 while thread.is_alive():
                     thread.join(POLL_S)
@@ -126,6 +147,7 @@ class _Epoch:
         if self._error is not None:
             raise self._error
         self._tell_progress()
+        return self._logs
 
     def _work(self) -> None:
         try:
@@ -150,9 +172,12 @@ class _Epoch:
     def _tell_progress(self) -> None:
         with self._mutex:
             calls, logs = self._calls, self._logs
-        if calls == 0:
+        if calls == self._reported:
             return
-        last = calls * self._model.steps_per_execution - 1
+        self._reported = calls
+        last = (
+            min(calls * self._model.steps_per_execution, self._steps or sys.maxsize) - 1
+        )  # the last call may be short
         self._callbacks.on_train_batch_begin(last)
         self._callbacks.on_train_batch_end(last, _plain(logs))
         if self._model.stop_training:
@@ -161,30 +186,63 @@ class _Epoch:
 
 @contextmanager
 def _steps_per_call(model: Any, steps: int | None) -> Iterator[None]:
-    """Let the model's train function make so many steps, and restore it afterwards."""
+    """Let the functions of the model make so many steps in a call; they are made anew for it, and again afterwards."""
     before = model.steps_per_execution
     model.steps_per_execution = steps or (before if before > 1 else STEPS_PER_CALL)
+    model.test_function = model.predict_function = None
     model.make_train_function(force=True)
     try:
         yield
     finally:
         model.steps_per_execution = before
-        model.train_function = None
+        model.train_function = model.test_function = model.predict_function = None
 
 
-@contextmanager
-def _atomic_additions() -> Iterator[None]:
-    """Let the metrics that add up (the loss, means, accuracies) count every batch, whichever worker trains on it."""
-    keras.Variable.assign_add = add_atomically
-    try:
-        yield
-    finally:
-        del keras.Variable.assign_add  # Keras's own is in a base class
+class _AtomicAdditions:
+    """While it is in use, the metrics that add up (the loss, means, accuracies) count every batch of every worker."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._users = 0  # trainings; guarded by _mutex
+
+    def __enter__(self) -> None:
+        with self._mutex:
+            self._users += 1
+            keras.Variable.assign_add = add_atomically
+
+    def __exit__(self, *_: object) -> None:
+        with self._mutex:
+            self._users -= 1
+            if self._users == 0:
+                del keras.Variable.assign_add  # Keras's own is in a base class
+
+
+_atomic_additions = _AtomicAdditions()
+
+
+def _build(model: Any, dataset: Any) -> None:
+    """Create the variables of a model that has none yet, by a prediction of the first batch."""
+    if model.built:
+        return
+    first = next(iter(dataset), None)
+    if first is None:
+        raise BadInput("the data has no batch.")
+    model(first[0] if isinstance(first, tuple) else first)
+
+
+def _variables(model: Any) -> list[Any]:
+    return [variable.value for variable in model.trainable_variables]
 
 
 def _check_model(model: Any) -> None:
     if not getattr(model, "compiled", False):
         raise BadInput("the model is not compiled: call model.compile with an optimizer of tmflow.optimizers first.")
+    if getattr(model, "jit_compile", False):
+        raise BadInput(
+            "the model is compiled with jit_compile, but XLA does not know tmflow's updates: use jit_compile=False."
+        )
+    if isinstance(getattr(model.optimizer, "inner_optimizer", None), StrategyOptimizer):
+        raise BadInput("Keras's policy mixed_float16 wraps the optimizer in a loss scale: use mixed_bfloat16.")
     if not isinstance(model.optimizer, StrategyOptimizer):
         kind = type(model.optimizer)
         raise BadInput(
@@ -199,25 +257,39 @@ def _batches(x: Any, y: Any, batch_size: int, *, shuffle: bool, seed: int | None
         if y is not None:
             raise BadInput("x is a dataset, which has the labels; y must not be given.")
         if x.cardinality() == tf.data.INFINITE_CARDINALITY:
-            raise BadInput(
-                "the dataset is infinite: give it an end with dataset.take(n), the number of batches of an epoch."
-            )
+            raise BadInput("the dataset is infinite: end it with dataset.take(n), the number of batches of an epoch.")
         return x
-    examples = tf.data.Dataset.from_tensor_slices(x if y is None else (x, y))
-    if shuffle:
-        examples = examples.shuffle(max(1, min(int(examples.cardinality()), _SHUFFLED)), seed=seed)
-    return examples.batch(batch_size)
+    inputs = tuple(x) if isinstance(x, list) else x  # of a model with several inputs
+    arrays = tf.nest.map_structure(tf.convert_to_tensor, inputs if y is None else (inputs, y))
+    sizes = {int(array.shape[0]) for array in tf.nest.flatten(arrays)}
+    if len(sizes) > 1:
+        raise BadInput(f"the arrays have {listed(sorted(sizes))} examples, but should have as many of each.")
+    (size,) = sizes
+    numbers = tf.data.Dataset.range(size)
+    if shuffle and size:
+        numbers = numbers.shuffle(size, seed=seed)
+    of_batch = numbers.batch(batch_size)
+    return of_batch.map(lambda chosen: tf.nest.map_structure(lambda array: tf.gather(array, chosen), arrays))
 
 
 def _validate(model: Any, data: Any, batch_size: int, callbacks: Any) -> dict[str, Any]:
-    is_dataset = isinstance(data, tf.data.Dataset)
-    x, y = (data, None) if is_dataset else data[:2]
-    logs = model.evaluate(
-        x, y, batch_size=None if is_dataset else batch_size, callbacks=callbacks, return_dict=True, verbose=0
-    )
+    if isinstance(data, tf.data.Dataset):
+        arguments: dict[str, Any] = {"x": data}
+    else:
+        arguments = {**dict(zip(("x", "y", "sample_weight"), data, strict=False)), "batch_size": batch_size}
+    logs = model.evaluate(**arguments, callbacks=callbacks, return_dict=True, verbose=0)
     return {f"val_{name}": value for name, value in logs.items()}
 
 
 def _plain(logs: Any) -> dict[str, Any]:
-    """The numbers of logs in Python's types."""
-    return {name: float(value) for name, value in logs.items()}
+    """Logs as Keras's callbacks have them: dictionaries in them are merged, and single numbers are Python's."""
+    plain: dict[str, Any] = {}
+    for name, value in logs.items():
+        if isinstance(value, dict):
+            plain |= _plain(value)
+            continue
+        try:
+            plain[name] = float(value)
+        except (TypeError, ValueError):  # a vector
+            plain[name] = value
+    return plain

@@ -52,7 +52,7 @@ SMALL_MODULES = {
     "base/locks.py": "the lock of timed work is a subject of its own",
     "base/paths.py": "the folders of the project are a subject of their own",
     "datasets/text_file.py": "each kind of file is a subject of its own",
-    "native/automatic.py": "the choice for callers who make none is a subject of its own",
+    "parallel/shared_reads.py": "only this module needs TensorFlow's own tape",
     "portal/server.py": "the portal's process starts with it, before any page is imported",
     "runtime/transports.py": "transports are a subject of their own beside executors",
     "training/pairs.py": "two models share it",

@@ -139,8 +139,8 @@ class BasicAdaptive {
     looked_at_ = Clock::now();
   }
 
-  // The fastest strategy with fresh gradients, as training has them, by docs/speed.md. With more than two
-  // threads only constant ones were measured.
+  // The fastest strategy by docs/speed.md: for parts of the variable and at most two threads with fresh
+  // gradients, as training has them; else with constant ones.
   std::size_t guess(std::size_t elements, int threads) const noexcept {
     if (threads == 1) return keeps_whole_ || elements < 4'096 ? kSpin : kStriped;
     if (elements < 512) return kMutex;
