@@ -13,6 +13,7 @@ from tmflow.base.paths import project_root
 EXAMPLES = project_root() / "examples"
 LINES = {
     "keras_digits": ["Keras's SGD, fit", "2 workers, chosen for you", "2 workers, a plain lock", "2 workers, no lock"],
+    "tensorflow_loop": ["1 thread ", "2 threads, chosen for you", "2 threads, a plain lock", "2 threads, no lock"],
     "numpy_logistic_regression": ["2 threads, chosen for you", "2 threads, a plain lock", "2 threads, no lock"],
 }
 
