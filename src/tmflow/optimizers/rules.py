@@ -16,7 +16,9 @@ import tensorflow as tf
 from tmflow.base.errors import BadInput
 from tmflow.optimizers.strategy_optimizer import SlotRule, StrategyOptimizer
 
-PACKAGE = "tmflow"
+PACKAGE = "tmflow"  # under which Keras saves the classes
+
+# Keras has no type hints, so mypy sees its classes as Any: hence "type: ignore[misc]" at each class.
 
 
 @keras.saving.register_keras_serializable(package=PACKAGE)

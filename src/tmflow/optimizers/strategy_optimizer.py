@@ -37,7 +37,8 @@ class StrategyOptimizer:
     embedding. A step updates each variable separately; the consistency is that of one variable.
     """
 
-    # Keras's, of which this class is derived only together with one of its optimizers.
+    # Keras's: a class is always derived from this one together with one of Keras's optimizers, to which `super()` leads
+    # here. mypy does not know that, hence "type: ignore[misc]".
     built: bool
     learning_rate: Any
     weight_decay: Any

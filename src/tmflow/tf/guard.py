@@ -30,7 +30,15 @@ class Guard:
         workers: int | None = None,
         measures: Measures = "usual",
     ) -> None:
-        """Guard a float32 or float64 `tf.Variable`, or one of Keras. See `guard` for the other arguments and errors."""
+        """Guard a float32 or float64 `tf.Variable`, or one of Keras.
+
+        strategy: "auto" or a variant such as "striped:block=0". consistency: what concurrent updates must guarantee,
+        one of none, element, block and tensor; with "auto" it selects the strategy, and is "block" if it is not given.
+        workers: how many calls can run at once without waiting; twice the number of processors if it is not given.
+        measures: "full" also counts lost updates and times locks, which is slower.
+
+        Raises BadInput for what is wrong, and Unsupported for a strategy that cannot run here.
+        """
         value = getattr(variable, "_value", variable)
         if not isinstance(value, tf.Variable) or not hasattr(value, "handle"):
             raise BadInput(f"a guard needs a tf.Variable, not a {type(variable).__name__}.")
@@ -73,21 +81,4 @@ class Guard:
         return self._updates.stats()
 
 
-def guard(
-    variable: Any,
-    *,
-    strategy: str = automatic.AUTO,
-    consistency: automatic.Consistency | None = None,
-    workers: int | None = None,
-    measures: Measures = "usual",
-) -> Guard:
-    """Guard a variable: concurrent updates of it are kept apart by a strategy.
-
-    strategy: "auto" or a variant such as "striped:block=0". consistency: what concurrent updates must guarantee, one
-    of none, element, block and tensor; with "auto" it selects the strategy, and is "block" if it is not given. workers:
-    how many calls can run at once without waiting; twice the number of processors if it is not given. measures:
-    "full" also counts lost updates and times locks, which is slower.
-
-    Raises BadInput for what is wrong, and Unsupported for a strategy that cannot run here.
-    """
-    return Guard(variable, strategy=strategy, consistency=consistency, workers=workers, measures=measures)
+guard = Guard  # as it reads best in a loop: `weights = guard(tf.Variable(...))`
