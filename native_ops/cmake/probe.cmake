@@ -3,7 +3,8 @@ set(probe_sources
     src/probe/asynchronous.cc src/probe/bandwidth.cc src/probe/capacity.cc src/probe/conflicts.cc src/probe/costs.cc
     src/probe/emulated_transactor.cc src/probe/handoff.cc src/probe/machine.cc src/probe/probe.cc
     src/probe/real_transactor.cc src/probe/siblings.cc src/probe/smt_yield.cc src/probe/topology.cc
-    src/probe/transactions.cc src/probe/transfers.cc src/probe/trials.cc src/probe/update_times.cc)
+    src/probe/transactions.cc src/probe/transfers.cc src/probe/trials.cc
+    src/probe/update_capacity.cc src/probe/update_times.cc)
 # Two translation units, one for each of two processors, because most of the compile time goes into headers.
 list(LENGTH probe_sources count)
 math(EXPR half "(${count} + 1) / 2")

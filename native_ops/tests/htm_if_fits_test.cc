@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -58,10 +59,11 @@ class UpdateOfHtmIfFits : public ::testing::Test {
     const Parameters parameters("htm_if_fits", HtmIfFits::kParameters, on(machine, std::move(more)));
     HtmIfFits(parameters).apply(region, {.alpha = -1, .delta = delta, .kernel = noting}, stats_);
     EXPECT_EQ(variable, delta);
-    EXPECT_EQ(stats_.updates(), 1);
+    EXPECT_EQ(stats_.updates(), ++applied_);
   }
 
   ThreadStats stats_;
+  std::int64_t applied_ = 0;
 };
 
 TEST_F(UpdateOfHtmIfFits, IsOneTransactionWithoutALock) {
@@ -85,13 +87,88 @@ TEST_F(UpdateOfHtmIfFits, OtherwiseTriesNoTransaction) {
 }
 
 TEST_F(UpdateOfHtmIfFits, TakesTheLocksWhenItsBudgetIsSpent) {
-  apply(1000, kSmall, {"budget=3"});
+  apply(1000, kSmall, {"budget=3", "fits=1000"});
   std::ranges::sort(parts);
   EXPECT_EQ(parts, (std::vector<std::size_t>{100, 300, 300, 300}));
   EXPECT_EQ(stats_.aborts(), (ThreadStats::Aborts{{0x8, 3}}));
   EXPECT_EQ(stats_.commits(), 0);
   EXPECT_EQ(stats_.fallbacks(), 1);
   EXPECT_EQ(stats_.counted(Contention::retries, 3), 1);
+}
+
+// The probe finds 512 lines of 64 bytes, and four fifths of them hold 3,184 floats with their gradient and 11
+// locks.
+TEST_F(UpdateOfHtmIfFits, FitsAsTheProbeFinds) {
+  apply(3184, kTsx, {});
+  EXPECT_EQ(stats_.commits(), 1);
+  apply(3185, kTsx, {});
+  EXPECT_EQ(attempts(stats_), 1);
+  EXPECT_EQ(stats_.fallbacks(), 1);
+}
+
+TEST(FitsOfUpdate, CountTheLinesOfAllArraysAndLocks) {
+  const probe::UpdateCapacity capacity{.line_bytes = 64, .written_lines = 512, .touched_lines = 512};
+  std::vector<float> delta(10'000);
+  Slots<float> slots{.kernel = nullptr};
+  slots.memory = {delta.data(), delta.data()};
+  const auto fit = [&](std::size_t elements, const Slots<float>* of, std::size_t blocks = 1) {
+    const GradientDescent<float> update{.alpha = 1, .delta = std::span(delta).first(elements), .slots = of};
+    return htm::fits(update, capacity, blocks);
+  };
+  EXPECT_TRUE(fit(204 * 16, nullptr));  // 2 x 204 lines and a lock: 409 of 512
+  EXPECT_FALSE(fit(204 * 16 + 1, nullptr));
+  EXPECT_FALSE(fit(204 * 16, nullptr, 2));
+  EXPECT_TRUE(fit(102 * 16, &slots));
+  EXPECT_FALSE(fit(102 * 16 + 1, &slots));
+  EXPECT_TRUE(fit(0, nullptr, 0));
+
+  // Each row may have lines of its own.
+  std::vector<std::int64_t> numbers(200);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const auto rows_fit = [&](std::size_t n, std::size_t width, std::size_t blocks) {
+    const RowGradient<float> rows{.rows = std::span(numbers).first(n),
+                                  .values = std::span(delta).first(n * width),
+                                  .width = width,
+                                  .elements = delta.size()};
+    return htm::fits(GradientDescent<float>{.alpha = 1, .rows = &rows}, capacity, blocks);
+  };
+  EXPECT_TRUE(rows_fit(181, 4, 1000));  // 181 lines, 46 of the gradient, 181 locks: 408
+  EXPECT_FALSE(rows_fit(182, 4, 1000));
+  EXPECT_TRUE(rows_fit(182, 4, 1));
+}
+
+TEST(FitsOfUpdate, WrittenLinesMayBeTheLimit) {
+  const probe::UpdateCapacity capacity{.line_bytes = 128, .written_lines = 10, .touched_lines = 1000};
+  const std::vector<double> delta(200);
+  const auto fit = [&](std::size_t elements) {
+    return htm::fits(GradientDescent<double>{.alpha = 1, .delta = std::span(delta).first(elements)}, capacity,
+                     1);
+  };
+  EXPECT_TRUE(fit(8 * 16));
+  EXPECT_FALSE(fit(8 * 16 + 1));
+}
+
+TEST(FitsOfUpdate, AreFoundOnceForEachMachine) {
+  const auto first = probe::update_capacity(kTsx);
+  EXPECT_EQ(first.line_bytes, 64);
+  EXPECT_EQ(first.written_lines, 512);
+  EXPECT_EQ(first.touched_lines, 512);
+  EXPECT_EQ(probe::update_capacity(kSmall).touched_lines, 4);
+  EXPECT_EQ(probe::update_capacity("provider=power;line_bytes=128;entries=64;siblings=1;asynchronous=0")
+                .touched_lines,
+            64);
+  // A line that no transaction can touch without an abort of another cause.
+  const std::string never =
+      "provider=rtm;line_bytes=64;sets=64;ways=8;reads_fill=1;siblings=1;asynchronous=1";
+  EXPECT_THROW(probe::update_capacity(never), probe::NotMeasured);
+  try {
+    make_strategy<ArrayRegion<float>>("htm_if_fits", on(never.c_str()));
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "htm_if_fits cannot measure how much fits into a transaction here, so name `fits`: even "
+              "transactions that write a single place committed in less than half of the tries");
+  }
 }
 
 TEST_F(UpdateOfHtmIfFits, CountsTheElementsOfRows) {
@@ -126,7 +203,7 @@ TEST_F(UpdateOfHtmIfFits, RefusesToFuseWithEmulatedTransactions) {
 
 TEST_F(UpdateOfHtmIfFits, ChecksItsParameters) {
   const auto fails = [](const std::vector<std::string>& given) { return refusal("htm_if_fits", given); };
-  EXPECT_EQ(fails({"fits=0"}), "fits of strategy 'htm_if_fits' is '0'; allowed: 1 to 1000000000");
+  EXPECT_EQ(fails({"fits=-1"}), "fits of strategy 'htm_if_fits' is '-1'; allowed: 0 to 1000000000");
   EXPECT_EQ(fails({"provider=emulated"}), "provider emulated of strategy 'htm_if_fits' needs a machine");
 }
 

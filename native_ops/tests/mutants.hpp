@@ -143,9 +143,9 @@ class LockBesideTransaction {
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
     const auto memory = region.memory(Holding::nothing);
     const Stripes& stripes = stripes_.of(memory.size(), memory.size(), memory.size());
-    const std::size_t fits = turns_++ % 2 == 0 ? 0 : memory.size();
-    htm::update_if_fits(
-        update, fits, {5, htm::Spending::study_tsx}, stats,
+    const bool fits = turns_++ % 2 != 0;
+    htm::update_if(
+        fits, {5, htm::Spending::study_tsx}, stats,
         [&](htm::Budget budget) {
           return htm::try_transactions(Unharmed(), NeverTaken(), budget, stats,
                                        [&] { update(memory, 0, memory.size()); });

@@ -148,6 +148,22 @@ TEST(SparseRegression, LostUpdatesOfRowsAreCounted) {
   }
 }
 
+// A watched read copies the rows that the pass then reads: the losses are those of an unwatched one.
+TEST(SparseRegression, TornReadsOfRowsAreCountedIfReadsArePlain) {
+  const FeatureSet data;
+  const TrainingSet set = data.set();
+  for (const char* strategy : {"nolock", "spin", "striped", "block_stm", "combining"}) {
+    std::vector<double> usual(data.starts.size()), full(data.starts.size());
+    trial_of({.strategy = strategy}).run({set, data.starts, 4}, 0.5F, usual);
+    Trial trial = trial_of({.strategy = strategy, .full_measures = true});
+    trial.run({set, data.starts, 4}, 0.5F, full);
+    EXPECT_EQ(usual, full) << strategy;
+    ASSERT_TRUE(trial.reports_torn_reads(0)) << strategy;
+    EXPECT_EQ(trial.tracker().stats(0, 0).reads(), 90) << strategy;
+    EXPECT_EQ(trial.tracker().stats(0, 0).torn(), 0) << strategy;
+  }
+}
+
 TEST(SparseRegression, FeaturesHaveValuesAndThoseOfZeroAreAbsent) {
   const std::vector<std::int32_t> places{7, 2, 4, 4, 5, 5};
   const std::vector<float> values{0.5F, -2.0F, 0.0F, 3.0F, 0.0F, 0.0F};

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tmflow/probe/parts.hpp"
+#include "tmflow/probe/update_capacity.hpp"
 #include "trials.hpp"
 
 namespace tmflow::probe {
@@ -36,6 +37,13 @@ class Capacity {
     found_.find("write_curve", [&] { return curve(needed_writes(), true); });
     found_.find("read_curve", [&] { return curve(needed(reads_, "the capacity for reads"), false); });
     return found_.json();
+  }
+
+  UpdateCapacity of_updates() {
+    ways_ = ways();
+    span_ = span();
+    line_ = line();
+    return {.line_bytes = *line_, .written_lines = written(*line_), .touched_lines = mixed()};
   }
 
  private:
@@ -179,6 +187,10 @@ class Capacity {
 
 Json find_capacity(Transactor& transactor, Budget budget, Fits& fits) {
   return Capacity(transactor, budget).find(fits);
+}
+
+UpdateCapacity find_update_capacity(Transactor& transactor, Budget budget) {
+  return Capacity(transactor, budget).of_updates();
 }
 
 }  // namespace tmflow::probe

@@ -152,7 +152,8 @@ Trial::Lost Trial::lost(std::size_t region) {
 }
 
 bool Trial::reports_torn_reads(std::size_t region) const noexcept {
-  return regions_[region]->value.shadow() != nullptr;
+  const Shared& shared = regions_[region]->value;
+  return shared.shadow() != nullptr || (plan_.reading == ReadingOf::plain && shared.watches_reads());
 }
 
 std::span<const float> Trial::variable(std::size_t variable) {

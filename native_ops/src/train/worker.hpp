@@ -1,8 +1,11 @@
 // One worker of a trial: its memory, and its loop.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <exception>
+#include <vector>
 
 #include "tmflow/train/trial.hpp"
 
@@ -71,7 +74,7 @@ class alignas(kCacheLine) Trial::Worker {
   // Whether the region is read before the pass, into the worker's own memory; otherwise the pass reads it
   // directly. A plain read is copied too if the region is watched.
   bool copies(const Shared& shared) const noexcept {
-    return trial_.plan_.reading == ReadingOf::consistent || shared.shadow() != nullptr;
+    return trial_.plan_.reading == ReadingOf::consistent || shared.watches_reads();
   }
 
   void read(std::size_t region, const Batch<float>& batch) {
@@ -81,6 +84,7 @@ class alignas(kCacheLine) Trial::Worker {
       for (std::size_t e = 0; e < batch.examples; ++e) {
         shared.strategy->note_rows(shared.region, batch.nonzero(e), width);
       }
+      if (shared.watches_reads()) watch_rows(region, batch, width);
       return;
     }
     if (shared.shadow() == nullptr) {
@@ -89,6 +93,27 @@ class alignas(kCacheLine) Trial::Worker {
     }
     WatchedRead watch(*shared.shadow());
     read(shared, {.into = copies_.region(region), .watch = &watch}, *stats_[region]);
+    stats_[region]->count_read(watch.torn());
+  }
+
+  // Copies the rows of the batch, each once, and counts whether that read was torn.
+  void watch_rows(std::size_t region, const Batch<float>& batch, std::size_t width) {
+    rows_.clear();
+    for (std::size_t e = 0; e < batch.examples; ++e) {
+      for (const NonZero<float>& input : batch.nonzero(e)) rows_.push_back(input.row);
+    }
+    std::ranges::sort(rows_);
+    const auto repeated = std::ranges::unique(rows_);
+    rows_.erase(repeated.begin(), repeated.end());
+
+    Shared& shared = trial_.regions_[region]->value;
+    const Reading<float> reading{.into = copies_.region(region)};
+    const std::span<const float> memory = shared.region.memory(Holding::nothing);
+    WatchedRows watch = shared.measures->watch_rows();
+    for (const std::int64_t row : rows_) {
+      watch.around(row, static_cast<std::size_t>(row) * width, width,
+                   [&](std::size_t begin, std::size_t n) { reading(memory, begin, n); });
+    }
     stats_[region]->count_read(watch.torn());
   }
 
@@ -131,6 +156,7 @@ class alignas(kCacheLine) Trial::Worker {
   RegionMemory<float> copies_;
   std::vector<const float*> read_;   // where each variable is read
   std::vector<ThreadStats*> stats_;  // of each region
+  std::vector<std::int64_t> rows_;   // those of a watched read
   Clock::time_point began_, ended_;
   std::exception_ptr failed_;
 };

@@ -43,15 +43,15 @@ class IfFits {
   template <Region R>
   void apply(R& region, const GradientDescent<double>& update, ThreadStats& stats) {
     const htm::ElidedUpdate<double> whole{update, region.memory(Holding::nothing), 0};
-    const std::size_t fits = fitting_.fits[static_cast<std::size_t>(running_thread())];
-    htm::update_if_fits(
-        update, fits, {.attempts = fitting_.budget, .spending = htm::Spending::study_tsx}, stats,
+    const bool fits = update.touched() <= fitting_.fits[static_cast<std::size_t>(running_thread())];
+    htm::update_if(
+        fits, {.attempts = fitting_.budget, .spending = htm::Spending::study_tsx}, stats,
         [&](htm::Budget budget) {
           return htm::emulated::try_whole(own(), kMachine.line_bytes, whole, Locks(stripes_, update), budget,
                                           stats);
         },
         [&] { htm::emulated::update_by_block(own(), stripes_, whole, stats); });
-    require_counted(stats, update.touched() <= fits ? fitting_.budget : 0);
+    require_counted(stats, fits ? fitting_.budget : 0);
   }
 
   template <Region R>

@@ -213,7 +213,11 @@ class Factors(BaseModel):
         None, ge=0, le=1_000_000_000, description="elements per block; 0: as fits the size of the variable"
     )
     fits: int | None = Field(
-        None, ge=1, le=1_000_000_000, description="elements of a transaction at most; a larger update takes locks"
+        None,
+        ge=0,
+        le=1_000_000_000,
+        description="elements of a transaction at most, 0: as measured of the machine's transactions; a larger update "
+        "takes locks",
     )
     promise: AdaptiveConsistency | None = Field(
         None, description="the consistency that `adaptive` keeps, whatever it chooses"

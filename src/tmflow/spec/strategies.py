@@ -41,7 +41,7 @@ STRATEGY_PARAMETERS: dict[str, dict[str, Value | None]] = {
         "budget": 5,
         "spending": "study_tsx",
         "block": 0,
-        "fits": 4096,
+        "fits": 0,
         **_KERNEL,
     },
     "tle": {"tunables": "default", **_KERNEL},

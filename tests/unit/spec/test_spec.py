@@ -170,7 +170,7 @@ SPLIT = {**MLP, "driver": "cluster", "mode": "model_parallel"}
         ({**SOFTMAX, "block": 1}, "block belongs to htm_if_fits, striped, combining, block_stm, not to lock"),
         ({**SOFTMAX, "strategy": "striped", "block": -1}, "block"),
         ({**SOFTMAX, "strategy": "adaptive", "promise": "step"}, "promise"),
-        ({**SOFTMAX, "strategy": "htm_if_fits", "fits": 0}, "fits"),
+        ({**SOFTMAX, "strategy": "htm_if_fits", "fits": -1}, "fits"),
         ({**SOFTMAX, "strategy": "htm", "fits": 1}, "fits belongs to htm_if_fits, not to htm"),
         ({**SOFTMAX, "promise": "block"}, "promise belongs to adaptive, not to lock"),
     ],

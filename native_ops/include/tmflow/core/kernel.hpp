@@ -185,6 +185,7 @@ struct GradientDescent {
   const Slots<T>* slots = nullptr;
   Shadow* shadow = nullptr;  // of the variable, if losses and tears are measured
   std::uint64_t id = 0;      // Shadow::new_id, if there is a shadow
+  Shadow::Stamp stamp = {};  // of an update of rows, if there is a shadow
 
   // The size of the variable.
   std::size_t size() const noexcept {
@@ -258,7 +259,7 @@ struct GradientDescent {
     if (shadow == nullptr) {
       change(first, count);
     } else {
-      shadow->around(id, first, count, change);
+      shadow->around(id, first, count, change, stamp);
     }
   }
 

@@ -1,12 +1,15 @@
 // An update as one transaction, if it fits, and otherwise block by block under locks.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 
 #include "tmflow/core/kernel.hpp"
 #include "tmflow/core/stripes.hpp"
 #include "tmflow/htm/elision.hpp"
+#include "tmflow/probe/update_capacity.hpp"
 #include "tmflow/sync/waiting.hpp"
 
 namespace tmflow::htm {
@@ -46,12 +49,29 @@ void wait_until_free(const TouchedLocks<T, Atom>& locks) noexcept {
   });
 }
 
+// Whether the lines of an update, with those of its optimiser's slots, its gradient and the locks of its
+// blocks, are at most four fifths of what one transaction can hold: beyond that, the first transactions of a
+// real processor fail, because its cache holds other lines too and does not replace exactly the oldest
+// (docs/strategies/emulated.md, "How far it is off").
+template <class T>
+bool fits(const GradientDescent<T>& update, const probe::UpdateCapacity& capacity, std::size_t blocks) {
+  const auto lines = [shift = std::countr_zero(capacity.line_bytes)](std::size_t elements) {
+    return ((elements * sizeof(T) - 1) >> shift) + 1;
+  };
+  const std::size_t arrays = 1 + (update.slots != nullptr ? update.slots->count() : 0);
+  const std::size_t touched = update.touched();
+  if (touched == 0) return true;
+  const std::size_t rows = update.rows != nullptr ? update.rows->rows.size() : 1;
+  const std::size_t written = arrays * rows * lines(touched / rows);
+  const std::size_t read = lines(touched) + std::min(blocks, update.rows != nullptr ? rows : blocks);
+  return 5 * written <= 4 * capacity.written_lines && 5 * (written + read) <= 4 * capacity.touched_lines;
+}
+
 // Makes an update once: `whole(budget)` tries it as one transaction and returns whether that has committed;
-// `by_block()` makes it block by block. An update that touches more than `fits` elements has no budget.
-template <class T, class Whole, class ByBlock>
-void update_if_fits(const GradientDescent<T>& update, std::size_t fits, Budget budget, ThreadStats& stats,
-                    const Whole& whole, const ByBlock& by_block) {
-  if (update.touched() > fits) budget.attempts = 0;
+// `by_block()` makes it block by block. An update that does not fit has no budget.
+template <class Whole, class ByBlock>
+void update_if(bool fits, Budget budget, ThreadStats& stats, const Whole& whole, const ByBlock& by_block) {
+  if (!fits) budget.attempts = 0;
   if (!whole(budget)) {
     by_block();
     stats.count_fallback();

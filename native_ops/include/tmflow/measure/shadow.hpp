@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "tmflow/measure/counters.hpp"
@@ -39,6 +40,10 @@ namespace tmflow {
 //   when all parts of the block have been added. Ids end in 32 zero bits and the values in between do not: a
 //   sum with missing parts differs from one over complete updates (again except for 2^-32).
 //
+// Updates of rows change different blocks, so their sums are not compared. Instead each block has stamps: of
+// each worker the number of its last update that changed the block. They are stored before the addition to
+// `ended`, and read as a part of the copy (WatchedRows).
+//
 // Inconsistent slots. If the variable has slots (an optimiser's arrays), each block has two more sums of ids,
 // one for the slots and one for the elements, which are changed under the protection of the update, which may
 // be none. At the end they differ exactly if
@@ -59,15 +64,25 @@ class Shadow {
   // Like tmflow::Kernel<double>: it changes the counts.
   using CountKernel = void (*)(double* variable, const double* delta, double alpha, std::size_t n) noexcept;
 
+  // Identifies an update of rows: the worker's update of this number, from 1.
+  struct Stamp {
+    std::size_t worker = 0;
+    std::int64_t number = 0;
+  };
+
   // `guarded`: the number of elements that a lock guards, if the variable has several locks. No block of the
   // shadow is under two locks: otherwise two updates of its elements could be in progress at the same time,
-  // and its count would lose updates that the elements do not.
+  // and its count would lose updates that the elements do not. `stampers`: the workers with stamps, if
+  // updates are of rows.
   Shadow(std::size_t elements, CountKernel kernel,
-         std::size_t guarded = std::numeric_limits<std::size_t>::max(), bool has_slots = false)
+         std::size_t guarded = std::numeric_limits<std::size_t>::max(), bool has_slots = false,
+         std::size_t stampers = 0)
       : elements_(elements),
         guarded_(std::min(guarded, std::max<std::size_t>(elements, 1))),
         blocks_(elements == 0 ? 0 : block_of(elements - 1) + 1),
         contained_(has_slots ? blocks_.size() : 0),
+        stampers_(stampers),
+        stamps_(blocks_.size() * stampers),
         kernel_(kernel) {}
 
   std::size_t elements() const noexcept { return elements_; }
@@ -85,8 +100,10 @@ class Shadow {
   static bool is_whole(std::uint64_t sum) noexcept { return static_cast<std::uint32_t>(sum) == 0; }
 
   // Runs `change(begin, n)` on the elements [first, first + count), block by block, for the update `id`.
+  // `stamp`: of an update of rows, if there are stamps.
   template <class Change>
-  void around(std::uint64_t id, std::size_t first, std::size_t count, const Change& change) {
+  void around(std::uint64_t id, std::size_t first, std::size_t count, const Change& change,
+              Stamp stamp = {}) {
     for_each_part(first, count, [&](std::size_t begin, std::size_t n) {
       const std::size_t number = block_of(begin);
       Block& block = blocks_[number];
@@ -97,6 +114,9 @@ class Shadow {
       const auto changed = static_cast<double>(n);
       kernel_(&block.count, &changed, -1, 1);
       if (!contained_.empty()) contained_[number].add(kernel_, static_cast<double>(id >> 40));
+      if (stampers_ != 0) {
+        stamps_[number * stampers_ + stamp.worker].store(stamp.number, std::memory_order_relaxed);
+      }
       block.ended.fetch_add(part, std::memory_order_release);
     });
   }
@@ -113,6 +133,14 @@ class Shadow {
     copy();
     fence(std::memory_order_acquire);
     return {ended, block.begun.load(std::memory_order_relaxed)};
+  }
+
+  // The stamps of the block of that element, by worker; as a part of the copy that runs `beside`.
+  void copy_stamps(std::size_t begin, std::span<std::int64_t> into) const noexcept {
+    const std::size_t first = block_of(begin) * stampers_;
+    for (std::size_t worker = 0; worker < into.size(); ++worker) {
+      into[worker] = stamps_[first + worker].load(std::memory_order_relaxed);
+    }
   }
 
   // Runs `part(begin, n)` on the parts of [first, first + count) that lie in one block each.
@@ -151,6 +179,7 @@ class Shadow {
       block.count = 0;
     }
     std::ranges::fill(contained_, Contained{});
+    for (auto& stamp : stamps_) stamp.store(0, std::memory_order_relaxed);
   }
 
  private:
@@ -211,6 +240,8 @@ class Shadow {
   const std::size_t elements_, guarded_;
   std::vector<Block> blocks_;
   std::vector<Contained> contained_;  // by block; empty without slots
+  const std::size_t stampers_;
+  std::vector<std::atomic<std::int64_t>> stamps_;  // by block and worker
   const CountKernel kernel_;
 };
 

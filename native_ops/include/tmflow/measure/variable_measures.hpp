@@ -1,4 +1,4 @@
-// Additional measures of a variable: lost updates and torn reads; if its rows are updated, only the first.
+// Additional measures of a variable: lost updates and torn reads.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 
 #include "tmflow/core/blocks.hpp"
 #include "tmflow/core/registry.hpp"
+#include "tmflow/measure/row_updates.hpp"
 #include "tmflow/measure/shadow.hpp"
 #include "tmflow/sync/cache_line.hpp"
 
@@ -95,7 +96,9 @@ class VariableMeasures {
                                     " counts of rows, but at most " + std::to_string(kMostOfRows) +
                                     " are allowed");
       }
-      shadow_ = std::make_unique<Shadow>(elements, kernel, guarded, has_slots);
+      if (width != 0) row_updates_ = std::make_unique<RowUpdates>(workers);
+      shadow_ = std::make_unique<Shadow>(elements, kernel, guarded, has_slots,
+                                         width == 0 ? 0 : static_cast<std::size_t>(workers));
     } else {
       const std::size_t block = width == 0 ? Shadow::kBlock : width;
       beside_ = std::make_unique<CountsBeside>(strategy, parameters, elements, block, workers);
@@ -104,9 +107,13 @@ class VariableMeasures {
 
   std::size_t elements() const noexcept { return elements_; }
 
-  // Null if torn reads cannot be detected, because the strategy does not update in place, or because blocks
-  // of rows contain different updates.
+  // For reads of the whole variable. Null if torn reads cannot be detected, because the strategy does not
+  // update in place, or because blocks of rows contain different updates.
   Shadow* shadow() noexcept { return width_ == 0 ? shadow_.get() : nullptr; }
+
+  // Whether torn reads of some rows can be detected; then a new read of some.
+  bool watches_rows() const noexcept { return row_updates_ != nullptr; }
+  WatchedRows watch_rows() const { return {*shadow_, *row_updates_}; }
 
   // Runs `apply(update)`, one update of the variable, and measures it.
   template <class T, class Apply>
@@ -115,7 +122,11 @@ class VariableMeasures {
       update.shadow = shadow_.get();
       update.id = Shadow::new_id();
     }
+    if (row_updates_ != nullptr) {
+      update.stamp = row_updates_->begin(static_cast<std::size_t>(worker), update.rows->rows);
+    }
     apply(update);
+    if (row_updates_ != nullptr) row_updates_->end(update.stamp);
     if (update.rows != nullptr) {
       touched_[static_cast<std::size_t>(worker)].value +=
           static_cast<std::int64_t>(update.rows->values.size());
@@ -141,6 +152,7 @@ class VariableMeasures {
   void reset() {
     for (auto& of_worker : touched_) of_worker.value = 0;
     shadow_ != nullptr ? shadow_->reset() : beside_->reset();
+    if (row_updates_ != nullptr) row_updates_->reset();
   }
 
  private:
@@ -163,6 +175,7 @@ class VariableMeasures {
   const std::size_t elements_, width_;
   std::vector<Padded<std::int64_t>> touched_;  // elements of updated rows, by worker
   std::unique_ptr<Shadow> shadow_;
+  std::unique_ptr<RowUpdates> row_updates_;  // null unless there is a shadow and every update is one of rows
   std::unique_ptr<CountsBeside> beside_;
 };
 

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "tmflow/core/lazy_by_size.hpp"
 #include "tmflow/core/strategy.hpp"
@@ -50,9 +52,8 @@ class HtmIfFits {
       htm::kSpending,
       kStripe,
       {.name = "fits",
-       .fallback = "4096",
-       .summary = "elements of a transaction at most",
-       .low = 1,
+       .fallback = "0",
+       .summary = "elements of a transaction at most; 0: as the capacity of the machine's transactions",
        .high = 1'000'000'000},
   };
   static constexpr StrategyInfo info{
@@ -73,11 +74,13 @@ class HtmIfFits {
     return htm::Transactions::why_not(parameters);
   }
 
-  // Throws std::invalid_argument for a provider that cannot run on this machine.
+  // Throws std::invalid_argument for a provider that cannot run on this machine, and if what fits is to be
+  // measured and cannot be.
   explicit HtmIfFits(const Parameters& parameters)
       : transactions_("htm_if_fits", parameters),
         block_(static_cast<std::size_t>(parameters.integer("block"))),
-        fits_(static_cast<std::size_t>(parameters.integer("fits"))) {}
+        fits_(static_cast<std::size_t>(parameters.integer("fits"))),
+        capacity_(fits_ == 0 ? measured(parameters.text("machine")) : probe::UpdateCapacity{}) {}
 
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
@@ -86,8 +89,10 @@ class HtmIfFits {
     const auto memory = region.memory(Holding::nothing);
     const Stripes& stripes = stripes_of(memory.size());
     const htm::ElidedUpdate<T> whole{update, memory, 0, transactions_.processor};
-    htm::update_if_fits(
-        update, fits_, transactions_.budget, stats,
+    const bool fits =
+        fits_ != 0 ? update.touched() <= fits_ : htm::fits(update, capacity_, stripes.blocks.count());
+    htm::update_if(
+        fits, transactions_.budget, stats,
         [&](htm::Budget budget) {
           return transactions_.provider.try_whole(whole, htm::TouchedLocks<T>(stripes, update), budget,
                                                   stats);
@@ -126,12 +131,23 @@ class HtmIfFits {
   }
 
  private:
+  static probe::UpdateCapacity measured(std::string_view machine) {
+    try {
+      return probe::update_capacity(machine);
+    } catch (const probe::NotMeasured& reason) {
+      throw std::invalid_argument(
+          std::string("htm_if_fits cannot measure how much fits into a transaction here, so name `fits`: ") +
+          reason.what());
+    }
+  }
+
   const Stripes& stripes_of(std::size_t elements) {
     return stripes_.of(elements, elements, kFittedStripe.of(block_, elements));
   }
 
   const htm::Transactions transactions_;
   const std::size_t block_, fits_;
+  const probe::UpdateCapacity capacity_;  // if `fits_` is 0
   LazyBySize<Stripes> stripes_;
 };
 

@@ -97,6 +97,10 @@ class Trial {
     std::unique_ptr<VariableMeasures> measures;  // null without full measures
 
     Shadow* shadow() const noexcept { return measures == nullptr ? nullptr : measures->shadow(); }
+    // Whether torn reads are counted: of the whole region, or plain ones of its rows.
+    bool watches_reads() const noexcept {
+      return shadow() != nullptr || (measures != nullptr && measures->watches_rows());
+    }
   };
 
   class Worker;
