@@ -26,6 +26,10 @@ thread_local bool is_out_of_memory = false;
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
+// AddressSanitizer's own does not call the one above, and its memory must not be freed.
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return is_out_of_memory ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 

@@ -105,7 +105,7 @@ REGISTER_OP("TmflowResetTracker")
     .Input("tracker: resource")
     .SetIsStateful()
     .SetShapeFn(shapes::NoOutputs)
-    .Doc("Discards all counts.");
+    .Doc("Discards all counts. Until its next update, a variable may be updated under another strategy.");
 
 // Creates trackers with the attributes of an op; each is owned through its handle.
 class TrackerMaker : public OpKernel {

@@ -58,6 +58,15 @@ class TrackedVariable {
   // either.
   VariableMeasures* measures() { return measures_.get(); }
 
+  // Gives up the use of the variable's strategy and discards the measures. Must be called while no thread
+  // updates or reads.
+  void reset() {
+    const std::scoped_lock guard(mutex_);
+    use_.reset();
+    counted_.store(0, std::memory_order_relaxed);
+    if (measures_ != nullptr) measures_->reset();
+  }
+
  private:
   template <class T>
   void count(VariableState& state, const std::string& name, const std::vector<std::string>& parameters) {
@@ -93,12 +102,11 @@ class TrackerResource final : public tensorflow::ResourceBase {
     }
   }
 
-  // Discards all counts. Must be called while no thread updates or reads.
+  // Discards all counts; afterwards the variables may be updated under another strategy, through another
+  // tracker. Must be called while no thread updates or reads.
   void reset() {
     tracker_.reset();
-    for (TrackedVariable& variable : tracked_) {
-      if (variable.measures() != nullptr) variable.measures()->reset();
-    }
+    for (TrackedVariable& variable : tracked_) variable.reset();
   }
 
   Tracker& tracker() { return tracker_; }

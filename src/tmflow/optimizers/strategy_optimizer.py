@@ -16,6 +16,7 @@ from tmflow.native.updates import Updates
 from tmflow.spec.factors import Measures
 
 _TYPES = (tf.float32, tf.float64)
+_UPDATED_BY = "_tmflow_updates"  # the attribute of a variable with its last optimizer's updates
 
 
 class SlotRule(NamedTuple):
@@ -64,7 +65,10 @@ class StrategyOptimizer:
         self._iterations.assign_add = partial(add_atomically, self._iterations)
 
     def build(self, variables: Sequence[Any]) -> None:
-        """Create the slots of the variables. Raises BadInput for a model or a variable that cannot be trained so."""
+        """Create the slots of the variables, and take these over from an earlier optimizer, whose counts are discarded.
+
+        Raises BadInput for a model or a variable that cannot be trained so.
+        """
         if self.built:
             return
         variables = list(variables)
@@ -77,6 +81,7 @@ class StrategyOptimizer:
         has_slots = self._optimiser != "sgd"
         self._check_strategy(has_slots=has_slots)
         self._updates = Updates(names, self._resolved, self._places, self.measures, has_slots=has_slots)
+        _take_over(variables, self._updates)
 
     def _check_strategy(self, *, has_slots: bool) -> None:
         """Raise BadInput for what the strategy or full measures cannot do with this optimizer."""
@@ -101,7 +106,10 @@ class StrategyOptimizer:
         return self._built_updates().stats()
 
     def reset_counters(self) -> None:
-        """Discard the counts. Call it while no thread trains. Raises BadInput before the first step."""
+        """Discard the counts; until its next step, another optimizer may update the variables under another strategy.
+
+        Call it while no thread trains. Raises BadInput before the first step.
+        """
         self._built_updates().reset()
 
     def get_config(self) -> dict[str, Any]:
@@ -166,6 +174,18 @@ def add_atomically(variable: Any, amount: Any) -> Any:
     """Add to a Keras variable in one operation. Its own `assign_add` reads and assigns, so it may lose an addition."""
     value = variable._value
     return value.assign_add(tf.broadcast_to(tf.cast(amount, value.dtype), value.shape))
+
+
+def _take_over(variables: Sequence[Any], updates: Updates) -> None:
+    """Let these updates choose the strategy, although the model was compiled with another optimizer before.
+
+    A function that was traced for the former one keeps its tracker, and so its strategy.
+    """
+    with tf.init_scope():
+        for variable in variables:
+            if (former := getattr(variable, _UPDATED_BY, None)) is not None:
+                former.reset()
+            setattr(variable, _UPDATED_BY, updates)
 
 
 def _check_keras() -> None:

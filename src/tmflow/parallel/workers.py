@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Literal, get_args
 
@@ -77,21 +77,22 @@ class Workers:
         Raises BadInput for a model that is not compiled, or not with an optimizer of `tmflow.optimizers`, for data
         without a batch, and for a number that is too small.
         """
-        _check_model(model)
+        check_compiled(model)
+        _check_optimizer(model.optimizer)
         for name, number in (("batch_size", batch_size), ("epochs", epochs), ("steps_per_call", steps_per_call)):
             if number is not None and (not isinstance(number, int) or number < 1):
                 raise BadInput(f"{name} is {number!r}, but should be a whole number from 1 on.")
         if reads not in get_args(Reads):
             raise unknown("reads", reads, get_args(Reads))
         dataset = _batches(x, y, batch_size, shuffle=shuffle, seed=seed)
-        _build(model, dataset)
+        build(model, dataset)
         steps = int(dataset.cardinality())
         listeners = keras.callbacks.CallbackList(
             list(callbacks or ()), model=model, epochs=epochs, steps=steps if steps >= 0 else None,
             add_history=True, add_progbar=verbose != 0, verbose=1 if verbose == "auto" else verbose,
         )  # fmt: skip
         model.stop_training = False
-        with _atomic_additions, _steps_per_call(model, steps_per_call):
+        with atomic_additions, _steps_per_call(model, steps_per_call):
             listeners.on_train_begin()
             logs: dict[str, Any] = {}
             for epoch in range(model._initial_epoch or initial_epoch, epochs):  # set by Keras's BackupAndRestore
@@ -116,11 +117,9 @@ class _Epoch:
         self._model, self._workers, self._batches, self._callbacks = model, workers, batches, callbacks
         self._steps = steps
         self._reported = 0  # of the calls
-        self._stop = threading.Event()
         self._mutex = threading.Lock()  # guards what follows
         self._calls = 0
         self._logs: Any = {}
-        self._error: BaseException | None = None
 
     def run(self) -> Any:
         """Train until the data or the model's patience ends, and return the logs of the last call.
@@ -130,33 +129,9 @@ class _Epoch:
         """
         if not self._call():
             raise BadInput("the data has no batch.")
-        threads: list[threading.Thread] = []
-        try:
-            for number in range(self._workers):
-                thread = threading.Thread(target=self._work, name=f"tmflow-worker-{number}")
-                thread.start()
-                threads.append(thread)
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(POLL_S)
-                    self._tell_progress()
-        finally:
-            self._stop.set()
-            for thread in threads:
-                thread.join()
-        if self._error is not None:
-            raise self._error
+        work_together(self._workers, self._call, self._tell_progress)
         self._tell_progress()
         return self._logs
-
-    def _work(self) -> None:
-        try:
-            while not self._stop.is_set() and self._call():
-                pass
-        except BaseException as error:  # the thread of the caller raises it
-            with self._mutex:
-                self._error = self._error or error
-            self._stop.set()
 
     def _call(self) -> bool:
         """Train on some batches; False if there are none left."""
@@ -169,19 +144,52 @@ class _Epoch:
             self._logs = logs
         return True
 
-    def _tell_progress(self) -> None:
+    def _tell_progress(self) -> bool:
+        """Tell the callbacks of new calls; False if the training shall stop."""
         with self._mutex:
             calls, logs = self._calls, self._logs
-        if calls == self._reported:
-            return
-        self._reported = calls
-        last = (
-            min(calls * self._model.steps_per_execution, self._steps or sys.maxsize) - 1
-        )  # the last call may be short
-        self._callbacks.on_train_batch_begin(last)
-        self._callbacks.on_train_batch_end(last, _plain(logs))
-        if self._model.stop_training:
-            self._stop.set()
+        if calls != self._reported:
+            self._reported = calls
+            # The last call may be short.
+            last = min(calls * self._model.steps_per_execution, self._steps or sys.maxsize) - 1
+            self._callbacks.on_train_batch_begin(last)
+            self._callbacks.on_train_batch_end(last, _plain(logs))
+        return not self._model.stop_training
+
+
+def work_together(workers: int, call: Callable[[], bool], go_on: Callable[[], bool] = lambda: True) -> None:
+    """Run `call` again and again in each of so many threads, until it returns False, and `go_on` in this one.
+
+    Returns when all calls have ended: a thread's own are over, `go_on`, which is asked some ten times a second, has
+    returned False, or one has raised. The first exception of a thread is raised here.
+    """
+    stop, failed = threading.Event(), list[BaseException]()
+
+    def work() -> None:
+        try:
+            while not stop.is_set() and call():
+                pass
+        except BaseException as error:  # the thread of the caller raises it
+            failed.append(error)
+            stop.set()
+
+    threads: list[threading.Thread] = []
+    try:
+        for number in range(workers):
+            thread = threading.Thread(target=work, name=f"tmflow-worker-{number}")
+            thread.start()
+            threads.append(thread)
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(POLL_S)
+                if not go_on():
+                    stop.set()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    if failed:
+        raise failed[0]
 
 
 @contextmanager
@@ -217,10 +225,10 @@ class _AtomicAdditions:
                 del keras.Variable.assign_add  # Keras's own is in a base class
 
 
-_atomic_additions = _AtomicAdditions()
+atomic_additions = _AtomicAdditions()
 
 
-def _build(model: Any, dataset: Any) -> None:
+def build(model: Any, dataset: Any) -> None:
     """Create the variables of a model that has none yet, by a prediction of the first batch."""
     if model.built:
         return
@@ -234,17 +242,21 @@ def _variables(model: Any) -> list[Any]:
     return [variable.value for variable in model.trainable_variables]
 
 
-def _check_model(model: Any) -> None:
+def check_compiled(model: Any) -> None:
+    """Raise BadInput for a model that is not compiled, or compiled in a way that no strategy can serve."""
     if not getattr(model, "compiled", False):
         raise BadInput("the model is not compiled: call model.compile with an optimizer of tmflow.optimizers first.")
     if getattr(model, "jit_compile", False):
         raise BadInput(
             "the model is compiled with jit_compile, but XLA does not know tmflow's updates: use jit_compile=False."
         )
-    if isinstance(getattr(model.optimizer, "inner_optimizer", None), StrategyOptimizer):
+    if hasattr(model.optimizer, "inner_optimizer"):
         raise BadInput("Keras's policy mixed_float16 wraps the optimizer in a loss scale: use mixed_bfloat16.")
-    if not isinstance(model.optimizer, StrategyOptimizer):
-        kind = type(model.optimizer)
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    if not isinstance(optimizer, StrategyOptimizer):
+        kind = type(optimizer)
         raise BadInput(
             f"the optimizer is {kind.__name__} of {kind.__module__}, whose concurrent steps would overwrite each "
             "other: compile the model with SGD, Adagrad or Adam of tmflow.optimizers."
