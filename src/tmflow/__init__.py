@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from tmflow._version import __version__
 
 if TYPE_CHECKING:
+    from tmflow.advice.advice import advise
     from tmflow.api import open_study
     from tmflow.parallel.workers import Workers
 
 
-__all__ = ["Workers", "__version__", "open_study"]
+__all__ = ["Workers", "__version__", "advise", "open_study"]
 
 
 def __getattr__(name: str) -> Any:
@@ -24,4 +25,8 @@ def __getattr__(name: str) -> Any:
         from tmflow.parallel.workers import Workers
 
         return Workers
+    if name == "advise":
+        from tmflow.advice.advice import advise
+
+        return advise
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

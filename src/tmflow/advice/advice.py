@@ -1,30 +1,34 @@
-"""`tmflow.advise`: which way to synchronise is the fastest for one's own model, and what the others cost."""
+"""Advice: which way to synchronise is the fastest for a model, and what the others cost."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
-from tmflow.advice import measurement
+from tmflow.advice import measurement, text
 from tmflow.advice.candidates import NO_LOCK, Way, check_consistency, other_workers, strategies_for
-from tmflow.advice.measurement import Counted, Measured
-from tmflow.advice.rehearsal import Rehearsal
+from tmflow.advice.measurement import Counted, Measured, Subject
 from tmflow.analysis import stats
 from tmflow.base.errors import BadInput
 from tmflow.native import automatic
 from tmflow.platform.facts import display_name, platform_facts
 
-ROUNDS_SHARE = 0.6  # of the time; the rest is for the counts and the accuracy
+if TYPE_CHECKING:
+    from tmflow.advice.rehearsal import Rehearsal
+
+ROUNDS_SHARE = 0.7  # of the time; the rest is for the counts and the accuracy
 EQUAL_SHARE = 0.08  # of the time: one training of those whose accuracy is compared
+Tell = Callable[[str], Any]
 
 
 @dataclass(frozen=True)
 class Ranked:
     """A way of training: microseconds per step, and its time over that of the fastest candidate, paired by round.
 
-    ratio: with its 95 % interval, None for the fastest itself. candidate: False for those that are shown for comparison.
+    us: the median of the rounds. ratio: with its 95 % interval, None for the fastest itself. candidate: False for those
+    that are shown for comparison.
     """
 
     way: Way
@@ -35,7 +39,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """What a way has reached after training for so many seconds, once, from the values of the beginning."""
+    """What a way has reached after one training of so many seconds, from the values of the beginning."""
 
     way: Way
     seconds: float
@@ -47,21 +51,21 @@ class Advice:
     """What was measured; `str(advice)` says it in one screen.
 
     ranking: the candidates, the fastest first, and then the ways for comparison. counts: of the fastest candidate and
-    of no lock, as far as they can be counted, or the reason why not.
+    of no lock, or the reason why they cannot be counted. lines: what to change. left_out: ways that were not measured,
+    with the reason.
     """
 
-    model: str
+    subject: str
     machine: str
     workers: int
     consistency: str
     rounds: int
     disturbed: bool | None
-    per_call: int
     ranking: list[Ranked]
     counts: dict[str, Counted | str]
     accuracy: list[Accuracy]
+    lines: list[str]
     left_out: dict[str, str]
-    spelling: str
 
     @property
     def best(self) -> Ranked:
@@ -70,17 +74,19 @@ class Advice:
 
     @property
     def equals(self) -> list[Ranked]:
-        """The other candidates in whose ratio to the fastest no difference was found."""
-        return [row for row in self.ranking[1:] if row.candidate and row.ratio is not None and _contains_one(row.ratio)]
-
-    def row(self, way: Way) -> Ranked | None:
-        """The row of a way."""
-        return next((row for row in self.ranking if row.way == way), None)
+        """The other candidates that may be as fast: the interval of the ratio to the fastest contains 1."""
+        return [row for row in self.ranking[1:] if row.candidate and row.ratio is not None and row.ratio.low <= 1]
 
     def __str__(self) -> str:
-        from tmflow.advice.text import screen
+        return "\n".join(text.lines(self))
 
-        return screen(self)
+    def as_json(self) -> dict[str, Any]:
+        """The advice as JSON types; `steps_per_call` is of TensorFlow."""
+        counts = {
+            name: {"why": counted} if isinstance(counted, str) else counted._asdict()
+            for name, counted in self.counts.items()
+        }
+        return asdict(self) | {"ranking": [_json_row(row) for row in self.ranking], "counts": counts}
 
 
 def advise(
@@ -91,56 +97,86 @@ def advise(
     consistency: str = automatic.DEFAULT,
     validation: Any = None,
     seconds: float = 60,
-    tell: Callable[[str], Any] = lambda _: None,
+    tell: Tell = lambda _: None,
 ) -> Advice:
     """Train a compiled Keras model under each strategy that guarantees a consistency, and rank them by time per step.
 
     dataset: a finite `tf.data.Dataset` of batches. consistency: what concurrent updates of a variable must guarantee,
-    "element", "block" or "tensor". validation: a dataset, or (x, y), to compare the accuracy at equal time. seconds:
-    for the measurement, at least 10. tell: is told what happens.
+    "element", "block" or "tensor". validation: a dataset, or (x, y), to compare the accuracy after equal time. seconds:
+    about how long it may take, 10 to 3,600. tell: is told what happens.
 
-    All ways are measured in each of several rounds, in shuffled order, and compared within the rounds. The model and
-    its optimizer are afterwards as they were. Raises BadInput for a model that cannot be trained so (`Workers.fit`).
+    All ways are measured in each of several rounds, in shuffled order, and compared within the rounds. Afterwards the
+    model and its optimizer are as they were. Raises BadInput for a model that cannot be trained so (`Workers.fit`).
     """
-    automatic.check_workers(workers)
-    guaranteed = check_consistency(consistency)
-    if not isinstance(seconds, int | float) or not 10 <= seconds <= 3600:
-        raise BadInput(f"seconds is {seconds!r}, but should be a number from 10 to 3,600.")
+    from tmflow.advice.rehearsal import Rehearsal
+
+    guaranteed = _check(workers, consistency, seconds)
     rehearsal = Rehearsal(model, dataset, consistency=guaranteed)
     try:
-        tell("timing one step")
-        per_call, step_s = measurement.steps_of_call(rehearsal)
-        candidates = [Way(name, workers, per_call) for name in strategies_for(guaranteed, rehearsal.optimiser)]
-        others = [Way(automatic.AUTO, n, per_call) for n in other_workers(workers, len(os.sched_getaffinity(0)))]
-        own = [Way(None), *([Way(None, per_call=per_call)] if per_call > 1 else [])]
-        ways = [*candidates[:2], *own, Way(NO_LOCK, workers, per_call), *others[:1], *candidates[2:], *others[1:]]
-        measured = measurement.measure(rehearsal, ways, step_s, ROUNDS_SHARE * seconds, tell)
-        ranking = rank(measured, candidates)
-        best = ranking[0].way
-        counts = _counts(rehearsal, [best, Way(NO_LOCK, workers, per_call)], step_s, tell)
-        compared = [best, own[0], Way(NO_LOCK, workers, per_call)]
-        accuracy = (
-            []
-            if validation is None
-            else _accuracies(rehearsal, ranking, compared, validation, EQUAL_SHARE * seconds, tell)
-        )
-        elements = sum(rehearsal.sizes)
-        return Advice(
-            model=f"{model.name}: {elements:,} parameters in {len(rehearsal.sizes)} variables",
-            machine=f"{display_name(platform_facts())}; {len(os.sched_getaffinity(0))} processors may be used",
-            workers=workers,
-            consistency=guaranteed,
-            rounds=measured.rounds,
-            disturbed=None if measured.state is None else measured.state.disturbed,
-            per_call=per_call,
-            ranking=ranking,
-            counts=counts,
-            accuracy=accuracy,
-            left_out={str(way): reason for way, reason in measured.left_out.items()},
-            spelling=rehearsal.spelling,
-        )
+        return measured_advice(rehearsal, workers, guaranteed, seconds, validation=validation, tell=tell)
     finally:
         rehearsal.close()
+
+
+def advise_for_sizes(
+    variables: str,
+    step_us: float,
+    workers: int = 2,
+    *,
+    consistency: str = automatic.DEFAULT,
+    seconds: float = 60,
+    tell: Tell = lambda _: None,
+) -> Advice:
+    """Rank the strategies for variables of given shapes, such as "3136x1024,1024", without a model.
+
+    step_us: how long a worker computes between two updates. For the rest see `advise`.
+    """
+    from tmflow.advice.sized_variables import SizedVariables, parse_shapes
+
+    guaranteed = _check(workers, consistency, seconds)
+    subject = SizedVariables(parse_shapes(variables), step_us, consistency=guaranteed)
+    return measured_advice(subject, workers, guaranteed, seconds, tell=tell)
+
+
+def measured_advice(
+    subject: Subject,
+    workers: int,
+    consistency: automatic.Consistency,
+    seconds: float,
+    *,
+    validation: Any = None,
+    tell: Tell,
+) -> Advice:
+    """Measure the candidates and what is shown for comparison, count, and compare the accuracy if there is a way to."""
+    tell("timing one step")
+    per_call, step_s = measurement.steps_of_call(subject)
+    processors = len(os.sched_getaffinity(0))
+    candidates = [Way(name, workers, per_call) for name in strategies_for(consistency, subject.optimiser)]
+    others = [Way(automatic.AUTO, n, per_call) for n in other_workers(workers, processors)]
+    own = [Way(None, per_call=n) for n in sorted({1, per_call})] if subject.first.strategy is None else []
+    no_lock = Way(NO_LOCK, workers, per_call)
+    ways = [*candidates[:2], *own, no_lock, *others, *candidates[2:]]  # the last ones wait if time is short
+    measured = measurement.measure(subject, ways, step_s, ROUNDS_SHARE * seconds, tell)
+    ranking = rank(measured, candidates)
+    best = ranking[0].way
+    counts = _counts(subject, [best, no_lock], step_s, tell)
+    accuracy = []
+    if validation is not None:
+        compared = [row for row in ranking if row.way in (best, no_lock, *own[:1])]
+        accuracy = _accuracies(subject, compared, validation, EQUAL_SHARE * seconds, tell)  # type: ignore[arg-type]
+    return Advice(
+        subject=subject.description,
+        machine=f"{display_name(platform_facts())}; {processors} processors may be used",
+        workers=workers,
+        consistency=consistency,
+        rounds=measured.rounds,
+        disturbed=None if measured.state is None else measured.state.disturbed,
+        ranking=ranking,
+        counts=counts,
+        accuracy=accuracy,
+        lines=subject.lines(best, consistency),
+        left_out={str(way): reason for way, reason in measured.left_out.items()},
+    )
 
 
 def rank(measured: Measured, candidates: Sequence[Way]) -> list[Ranked]:
@@ -163,39 +199,41 @@ def rank(measured: Measured, candidates: Sequence[Way]) -> list[Ranked]:
     return [ranked(way) for way in (*sorted(known, key=lambda way: times[way].estimate), *others)]
 
 
-def _counts(
-    rehearsal: Rehearsal, ways: Sequence[Way], step_s: float, tell: Callable[[str], Any]
-) -> dict[str, Counted | str]:
+def _json_row(row: Ranked) -> dict[str, Any]:
+    ratio, low, high = (None, None, None) if row.ratio is None else row.ratio[:3]
+    return {
+        "strategy": row.way.strategy, "workers": row.way.workers, "steps_per_call": row.way.per_call,
+        "us_per_step": row.us.estimate, "ratio": ratio, "ratio_low": low, "ratio_high": high,
+        "candidate": row.candidate,
+    }  # fmt: skip
+
+
+def _check(workers: int, consistency: str, seconds: float) -> automatic.Consistency:
+    automatic.check_workers(workers)
+    if not isinstance(seconds, int | float) or not 10 <= seconds <= 3600:
+        raise BadInput(f"seconds is {seconds!r}, but should be a number from 10 to 3,600.")
+    return check_consistency(consistency)
+
+
+def _counts(subject: Subject, ways: Sequence[Way], step_s: float, tell: Tell) -> dict[str, Counted | str]:
     counts: dict[str, Counted | str] = {}
     for way in ways:
-        tell(f"counting {way.strategy}")
+        tell(f"counting what {way.strategy} loses")
         try:
-            counted = Way(way.strategy, way.workers, way.per_call, counted=True)
-            counts[str(way.strategy)] = measurement.count(rehearsal, counted, step_s)
+            counts[str(way.strategy)] = subject.count(way, measurement.calls_of_slice(way, step_s))
         except BadInput as error:
             counts[str(way.strategy)] = str(error)
     return counts
 
 
 def _accuracies(
-    rehearsal: Rehearsal,
-    ranking: Sequence[Ranked],
-    ways: Sequence[Way],
-    validation: Any,
-    seconds: float,
-    tell: Callable[[str], Any],
+    rehearsal: Rehearsal, rows: Sequence[Ranked], validation: Any, seconds: float, tell: Tell
 ) -> list[Accuracy]:
     """Train for about the same time in each way, as long as its measured time per step says, and evaluate."""
     reached = []
-    for row in ranking:
-        if row.way not in ways:
-            continue
+    for row in rows:
         tell(f"training for {seconds:.0f} s: {row.way}")
         calls = max(row.way.workers, round(seconds * 1e6 / (row.us.estimate * row.way.per_call)))
         taken = rehearsal.run(row.way, calls)
         reached.append(Accuracy(row.way, taken, rehearsal.evaluate(validation)))
     return reached
-
-
-def _contains_one(interval: stats.Interval) -> bool:
-    return interval.low is None or interval.high is None or interval.low <= 1 <= interval.high

@@ -23,13 +23,12 @@ NO_LOCK = "nolock"
 class Way:
     """A way to train: Keras's own optimizer in one thread, or an optimizer of tmflow in some workers.
 
-    strategy: None for Keras's own. counted: with full measures. per_call: steps of a worker in one call of TensorFlow.
+    strategy: None for Keras's own. per_call: steps of a worker in one call of TensorFlow.
     """
 
     strategy: str | None
     workers: int = 1
     per_call: int = 1
-    counted: bool = False
 
     def __str__(self) -> str:
         if self.strategy is None:
@@ -63,7 +62,7 @@ def other_workers(workers: int, processors: int) -> list[int]:
 
 def check_consistency(consistency: str) -> Consistency:
     """The consistency. Raises BadInput for an unknown one, and for none, which needs no advice."""
-    valid = [name for name in get_args(Consistency) if name != "none"]
+    valid: list[Consistency] = [name for name in get_args(Consistency) if name != "none"]
     for name in valid:
         if name == consistency:
             return name

@@ -11,19 +11,46 @@ from typing import Any, NamedTuple, Protocol
 
 from tmflow.advice.candidates import Way
 from tmflow.base.errors import BadInput
-from tmflow.native.ops import Stats
 from tmflow.runfile.record import MachineState
 from tmflow.runner import machine_load
 
 LEAST_ROUNDS = 3  # for an interval that means something
 SLICE_S = 0.4  # of one way in a round
 CALL_S = 0.005  # of one call of TensorFlow, beyond which its overhead does not matter
-MOST_PER_CALL = 16
 PREPARING = 0.5  # the share of the time after which no further way is prepared
 
 
+class Counted(NamedTuple):
+    """Counts of a way in a run of its own, because counting makes its steps slower.
+
+    lost: the share of the updates of elements, None if it is not counted. waiting, holding: of the workers' time, the
+    shares in which they waited for locks and held them; None if the strategy has no such locks.
+    """
+
+    lost: float | None
+    waiting: float | None = None
+    holding: float | None = None
+
+
 class Subject(Protocol):
-    """What is measured: a `Rehearsal`, or updates of variables of given sizes."""
+    """What is measured: a Keras model (`Rehearsal`), or updates of variables of given sizes (`SizedVariables`).
+
+    optimiser: "sgd", "momentum", "adagrad" or "adam". most_per_call: steps of a call. first: the way that tells how
+    long a step takes.
+    """
+
+    @property
+    def description(self) -> str:
+        """Its name and size."""
+
+    @property
+    def optimiser(self) -> str: ...
+
+    @property
+    def most_per_call(self) -> int: ...
+
+    @property
+    def first(self) -> Way: ...
 
     def prepare(self, way: Way) -> None:
         """Make a way ready. Raises BadInput for one that is impossible."""
@@ -31,8 +58,11 @@ class Subject(Protocol):
     def run(self, way: Way, calls: int) -> float:
         """The seconds that so many calls of a way take."""
 
-    def counted(self, way: Way, calls: int) -> tuple[float, Stats]:
-        """The same with full measures, and their counts."""
+    def count(self, way: Way, calls: int) -> Counted:
+        """What a way loses, and how long its workers wait. Raises BadInput if it cannot be counted."""
+
+    def lines(self, way: Way, consistency: str) -> list[str]:
+        """The lines with which a user trains so."""
 
 
 @dataclass
@@ -49,26 +79,14 @@ class Measured:
     state: MachineState | None = None
 
 
-class Counted(NamedTuple):
-    """Counts of a way with full measures, which make its steps slower.
-
-    lost: the share of the updates of elements, None if it is not counted. waiting, holding: of the workers' time, the
-    shares in which they waited for locks and held them; None if the strategy has no such locks.
-    """
-
-    lost: float | None
-    waiting: float | None
-    holding: float | None
-
-
 def steps_of_call(subject: Subject) -> tuple[int, float]:
-    """How many steps a call should make, and the seconds of a step of one thread with Keras's optimizer."""
-    way = Way(None)
+    """How many steps a call should make, and the seconds of a step of one thread."""
+    way = subject.first
     subject.prepare(way)
     once = subject.run(way, 2)
     calls = max(2, min(200, int(SLICE_S / max(once, 1e-9))))
     step_s = subject.run(way, calls) / calls
-    return max(1, min(MOST_PER_CALL, math.ceil(CALL_S / step_s))), step_s
+    return max(1, min(subject.most_per_call, math.ceil(CALL_S / step_s))), step_s
 
 
 def measure(
@@ -111,19 +129,3 @@ def calls_of_slice(way: Way, step_s: float) -> int:
     """The calls of a way in a round, as many for each worker: about SLICE_S, or ten for each worker."""
     of_worker = max(10, round(SLICE_S / (step_s * way.per_call)))
     return of_worker * way.workers if way.workers > 1 else of_worker
-
-
-def count(subject: Subject, way: Way, step_s: float) -> Counted:
-    """Count what a way with full measures loses, and how long its workers wait. Raises BadInput if it cannot be."""
-    subject.prepare(way)
-    seconds, stats = subject.counted(way, calls_of_slice(way, step_s))
-    lost = None
-    if stats.lost:
-        expected = sum(row["expected"] for row in stats.lost)
-        lost = sum(row["lost"] for row in stats.lost) / expected if expected else None
-    waited, held = (
-        [row.get(name) or 0.0 for row in stats.counters] for name in ("lock_waited_s", "lock_held_s")
-    )
-    of_workers = seconds * way.workers
-    timed = bool(sum(held))
-    return Counted(lost, sum(waited) / of_workers if timed else None, sum(held) / of_workers if timed else None)

@@ -14,13 +14,17 @@ import tensorflow as tf
 
 from tmflow import optimizers
 from tmflow.advice.candidates import Way
+from tmflow.advice.measurement import Counted
 from tmflow.base.errors import BadInput
+from tmflow.native.automatic import AUTO
 from tmflow.native.ops import Stats
 from tmflow.optimizers.strategy_optimizer import StrategyOptimizer
 from tmflow.parallel import workers as parallel
 from tmflow.parallel.shared_reads import shared_reads
+from tmflow.parallel.threads import work_together
+from tmflow.spec.factors import Measures
 
-_OURS = {"SGD": optimizers.SGD, "Adagrad": optimizers.Adagrad, "Adam": optimizers.Adam}
+_OURS: dict[str, Any] = {"SGD": optimizers.SGD, "Adagrad": optimizers.Adagrad, "Adam": optimizers.Adam}
 _KERAS = {"SGD": keras.optimizers.SGD, "Adagrad": keras.optimizers.Adagrad, "Adam": keras.optimizers.Adam}
 _OUR_ARGUMENTS = ("strategy", "consistency", "workers", "measures")
 
@@ -44,6 +48,8 @@ class Rehearsal:
         """
         parallel.check_compiled(model)
         self._kind, self._arguments = _describe(model.optimizer)
+        if next(iter(dataset), None) is None:
+            raise BadInput("the data has no batch.")
         parallel.build(model, dataset)
         if not model.trainable_variables:
             raise BadInput("the model has no trainable variables.")
@@ -62,19 +68,37 @@ class Rehearsal:
         return self._kind.lower()
 
     @property
-    def sizes(self) -> list[int]:
-        """The number of elements of each trainable variable."""
-        return [int(np.prod(variable.shape)) for variable in self._variables]
+    def description(self) -> str:
+        """The name of the model, and its size."""
+        sizes = [int(np.prod(variable.shape)) for variable in self._variables]
+        return f"{self.model.name}: {sum(sizes):,} parameters in {len(sizes)} variables"
 
     @property
-    def spelling(self) -> str:
-        """The optimizer as code, up to the arguments that tmflow adds."""
-        rate = self._arguments["learning_rate"]
-        return f"tmflow.optimizers.{self._kind}({rate:.3g}" if isinstance(rate, float) else f"tmflow.optimizers.{self._kind}(..."
+    def most_per_call(self) -> int:
+        """As many steps as `Workers.fit` makes in a call of TensorFlow."""
+        return parallel.STEPS_PER_CALL
 
-    def prepare(self, way: Way) -> None:
+    @property
+    def first(self) -> Way:
+        """Keras's own optimizer in one thread, which takes one step in a call."""
+        return Way(None)
+
+    def lines(self, way: Way, consistency: str) -> list[str]:
+        """The lines of a training with `Workers.fit`."""
+        if way.strategy is None:
+            return ["keep your own: model.fit"]
+        rate = self._arguments["learning_rate"]
+        optimizer = f"tmflow.optimizers.{self._kind}({f'{rate:.3g}' if isinstance(rate, float) else '...'}"
+        chosen = f'consistency="{consistency}"' if way.strategy == AUTO else f'strategy="{way.strategy}"'
+        return [
+            "import tmflow.optimizers",
+            f"model.compile({optimizer}, {chosen}), loss=..., metrics=...)",
+            f"tmflow.Workers({way.workers}).fit(model, dataset, epochs=...)",
+        ]
+
+    def prepare(self, way: Way, measures: Measures = "usual") -> None:
         """Trace the function of a way, and build its optimizer. Raises what Keras or the optimizer raises."""
-        optimizer = self._optimizer(way)
+        optimizer = self._optimizer(way, measures)
         with _state_kept(self.model, optimizer, way.per_call), self._reading(way):
             self.model.make_train_function(force=True)
             train = self.model.train_function
@@ -90,17 +114,28 @@ class Rehearsal:
         _free(self._prepared[way].optimizer)
         return seconds
 
-    def counted(self, way: Way, calls: int) -> tuple[float, Stats]:
-        """Run a way whose measures are full; returns the seconds and the counts."""
+    def count(self, way: Way, calls: int) -> Counted:
+        """Run a way with full measures. Raises BadInput for rows and for what else they cannot count."""
+        usual = self._prepared[way]
+        self.prepare(way, "full")
         optimizer = self._prepared[way].optimizer
         seconds = self._time(way, calls)
         stats: Stats = optimizer.counters()
         _free(optimizer)
-        return seconds, stats
+        self._prepared[way] = usual
+        expected = sum(row["expected"] for row in stats.lost)
+        lost = sum(row["lost"] for row in stats.lost) / expected if expected else None
+        waited, held = (
+            sum(row.get(name) or 0.0 for row in stats.counters) / (seconds * way.workers)
+            for name in ("lock_waited_s", "lock_held_s")
+        )
+        return Counted(lost, waited, held) if held else Counted(lost)
 
     def evaluate(self, validation: Any) -> dict[str, float]:
         """The loss and the metrics of the present values on a dataset, or on (x, y)."""
-        data = {"x": validation} if isinstance(validation, tf.data.Dataset) else dict(zip("xy", validation, strict=True))
+        data = (
+            {"x": validation} if isinstance(validation, tf.data.Dataset) else dict(zip("xy", validation, strict=True))
+        )
         return {name: float(value) for name, value in self.model.evaluate(**data, verbose=0, return_dict=True).items()}
 
     def restore(self) -> None:
@@ -126,17 +161,17 @@ class Rehearsal:
 
         with parallel.atomic_additions:
             began = time.monotonic()
-            parallel.work_together(way.workers, call)
+            work_together(way.workers, call)
             return time.monotonic() - began
 
-    def _optimizer(self, way: Way) -> Any:
+    def _optimizer(self, way: Way, measures: Measures) -> Any:
         if way.strategy is None:
             return _KERAS[self._kind].from_config(self._arguments)
         ours: Mapping[str, Any] = {
             "strategy": way.strategy,
-            "consistency": self._consistency if way.strategy == "auto" else None,
+            "consistency": self._consistency if way.strategy == AUTO else None,
             "workers": way.workers,
-            "measures": "full" if way.counted else "usual",
+            "measures": measures,
         }
         return _OURS[self._kind].from_config({**self._arguments, **ours})
 

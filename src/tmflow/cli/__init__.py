@@ -14,7 +14,20 @@ import typer
 from tmflow._version import __version__
 from tmflow.base.errors import BadInput, PipelineFailed, RoundFailed, Stopped, Unsupported, refusal
 from tmflow.base.text import printable
-from tmflow.cli import bench, bundle, cluster, compare, database, machine, regressions, results, steps, study, train
+from tmflow.cli import (
+    advise,
+    bench,
+    bundle,
+    cluster,
+    compare,
+    database,
+    machine,
+    regressions,
+    results,
+    steps,
+    study,
+    train,
+)
 from tmflow.cli.options import explain, require_text
 
 app = typer.Typer(
@@ -29,6 +42,7 @@ app.command()(machine.doctor)
 app.command()(machine.probe)
 app.command()(train.train)
 app.command()(compare.compare)
+app.command()(advise.advise)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(bench.app, name="bench")
 app.add_typer(study.app, name="study")

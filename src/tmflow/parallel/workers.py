@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Literal, get_args
 
@@ -15,11 +15,11 @@ from tmflow.base.errors import BadInput, unknown
 from tmflow.base.text import listed
 from tmflow.optimizers.strategy_optimizer import StrategyOptimizer, add_atomically
 from tmflow.parallel.shared_reads import shared_reads
+from tmflow.parallel.threads import work_together
 
 Reads = Literal["shared", "values"]
 
 STEPS_PER_CALL = 16  # of a worker in one call of TensorFlow, if the model was compiled with one step per call
-POLL_S = 0.1  # how often the callbacks of batches hear of the progress
 
 
 class Workers:
@@ -155,41 +155,6 @@ class _Epoch:
             self._callbacks.on_train_batch_begin(last)
             self._callbacks.on_train_batch_end(last, _plain(logs))
         return not self._model.stop_training
-
-
-def work_together(workers: int, call: Callable[[], bool], go_on: Callable[[], bool] = lambda: True) -> None:
-    """Run `call` again and again in each of so many threads, until it returns False, and `go_on` in this one.
-
-    Returns when all calls have ended: a thread's own are over, `go_on`, which is asked some ten times a second, has
-    returned False, or one has raised. The first exception of a thread is raised here.
-    """
-    stop, failed = threading.Event(), list[BaseException]()
-
-    def work() -> None:
-        try:
-            while not stop.is_set() and call():
-                pass
-        except BaseException as error:  # the thread of the caller raises it
-            failed.append(error)
-            stop.set()
-
-    threads: list[threading.Thread] = []
-    try:
-        for number in range(workers):
-            thread = threading.Thread(target=work, name=f"tmflow-worker-{number}")
-            thread.start()
-            threads.append(thread)
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(POLL_S)
-                if not go_on():
-                    stop.set()
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    if failed:
-        raise failed[0]
 
 
 @contextmanager

@@ -53,6 +53,7 @@ SMALL_MODULES = {
     "base/paths.py": "the folders of the project are a subject of their own",
     "datasets/text_file.py": "each kind of file is a subject of its own",
     "parallel/shared_reads.py": "only this module needs TensorFlow's own tape",
+    "parallel/threads.py": "advice without TensorFlow needs them, too",
     "portal/server.py": "the portal's process starts with it, before any page is imported",
     "runtime/transports.py": "transports are a subject of their own beside executors",
     "training/pairs.py": "two models share it",

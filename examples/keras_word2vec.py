@@ -1,0 +1,75 @@
+"""Word vectors of a text file: Keras's own optimizer, a plain lock, no lock, and the advised way.
+
+.venv/bin/python examples/keras_word2vec.py [TEXT.txt]
+
+Without a file it takes the documentation of this project. A model learns which words stand near each other; its
+accuracy is that of telling a word's true neighbour from a word drawn at random.
+"""
+
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tmflow
+from tmflow import optimizers
+from tmflow.datasets.text_file import read_text
+
+WIDTH, WINDOW, BATCH, EPOCHS, WORKERS = 32, 4, 64, 3, 2
+
+if len(sys.argv) > 1:
+    path = Path(sys.argv[1])
+else:
+    path = Path(tempfile.mkdtemp()) / "documentation.txt"
+    path.write_text("\n".join(page.read_text() for page in sorted((Path(__file__).parents[1] / "docs").glob("*.md"))))
+text = read_text(path)  # without words that occur fewer than five times
+numbers, words = text.words, len(text.counts)
+
+draw = np.random.default_rng(1)
+near = [(numbers[:-distance], numbers[distance:]) for distance in range(1, WINDOW + 1)]
+centres, contexts = (np.concatenate(side) for side in zip(*near, strict=True))
+# For each true pair one of the same centre with a word of the text that is drawn at random.
+pairs = np.concatenate([np.stack([centres, contexts]), np.stack([centres, draw.choice(numbers, len(centres))])], axis=1)
+labels = np.repeat(np.float32([1, 0]), len(centres))
+order = draw.permutation(len(labels))[:250_000]
+examples = tf.data.Dataset.from_tensor_slices(((pairs[0][order], pairs[1][order]), labels[order]))
+held_out = len(order) // 10
+training, test = examples.skip(held_out).batch(BATCH, drop_remainder=True), examples.take(held_out).batch(1000)
+
+
+def compiled(optimizer):
+    keras.utils.set_random_seed(1)
+    inputs = [keras.Input((), dtype="int64", name=name) for name in ("centre", "context")]
+    vectors = [keras.layers.Embedding(words, WIDTH)(one) for one in inputs]
+    frequency = keras.layers.Embedding(words, 1)(inputs[1])
+    score = keras.layers.Add()([keras.layers.Dot(axes=1)(vectors), frequency])
+    model = keras.Model(inputs, score)
+    loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    model.compile(optimizer, loss, metrics=[keras.metrics.BinaryAccuracy(threshold=0)], steps_per_execution=16)
+    return model
+
+
+def report(name, model, fit):
+    fit(training.take(64), epochs=1, verbose=0)  # builds the functions
+    began = time.monotonic()
+    fit(training, epochs=EPOCHS, verbose=0)
+    seconds = time.monotonic() - began
+    print(f"{name:<42} {seconds:6.2f} s   accuracy {100 * model.evaluate(test, verbose=0)[1]:.1f} %", flush=True)
+
+
+model = compiled(keras.optimizers.Adagrad(0.1))
+advice = tmflow.advise(model, training, WORKERS, seconds=20)
+report("Keras's Adagrad, fit", model, model.fit)
+for name, strategy in (
+    ("a plain lock", "lock"),
+    ("no lock, which may lose updates", "nolock"),
+    ("as advised", advice.best.way.strategy),
+):
+    model = compiled(optimizers.Adagrad(0.1, strategy=strategy))
+    report(f"{WORKERS} workers, {name}", model, partial(tmflow.Workers(WORKERS).fit, model))
+print(f"advised: {advice.best.way.strategy}")

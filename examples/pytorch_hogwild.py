@@ -1,0 +1,56 @@
+"""A PyTorch model that two threads train at the same time: a lock, no lock (Hogwild), and tmflow's own choice.
+
+Needs PyTorch, which tmflow does not: .venv/bin/pip install torch, then .venv/bin/python examples/pytorch_hogwild.py
+"""
+
+import threading
+import time
+
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+from tmflow.arrays import SharedParameters
+
+EPOCHS, BATCH, THREADS, LEARNING_RATE = 20, 8, 2, 0.1
+
+images, labels = load_digits(return_X_y=True)
+images, labels = torch.tensor(images / 16, dtype=torch.float32), torch.tensor(labels)
+training, test = (images[:1500], labels[:1500]), (images[1500:], labels[1500:])
+torch.set_num_threads(1)  # of a product: the threads of the training use the processors
+
+
+def network():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+
+
+def work(model, shared, number, threads):
+    """Compute gradients of the shared parameters, as Hogwild does, and apply them under the strategy."""
+    parameters = dict(model.named_parameters())
+    for epoch in range(EPOCHS):
+        order = torch.randperm(1500, generator=torch.Generator().manual_seed(epoch))
+        for batch in order.split(BATCH)[number::threads]:
+            loss = nn.functional.cross_entropy(model(training[0][batch]), training[1][batch])
+            gradients = torch.autograd.grad(loss, list(parameters.values()))
+            shared.apply({name: one.numpy() for name, one in zip(parameters, gradients, strict=True)}, LEARNING_RATE)
+
+
+def report(name, strategy, threads):
+    model = network()
+    shared = SharedParameters({name: one.detach() for name, one in model.named_parameters()}, strategy=strategy)
+    workers = [threading.Thread(target=work, args=(model, shared, number, threads)) for number in range(threads)]
+    began = time.monotonic()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    seconds = time.monotonic() - began
+    accuracy = (model(test[0]).argmax(dim=1) == test[1]).float().mean()
+    print(f"{name:<42} {seconds:6.2f} s   accuracy {100 * float(accuracy):.1f} %")
+
+
+report("1 thread", "auto", 1)
+report(f"{THREADS} threads, chosen for you", "auto", THREADS)
+report(f"{THREADS} threads, a plain lock", "lock", THREADS)
+report(f"{THREADS} threads, no lock (Hogwild)", "nolock", THREADS)

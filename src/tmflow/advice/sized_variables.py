@@ -1,0 +1,131 @@
+"""Variables of given sizes, whose updates are measured without a model: for an advice before there is one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import threading
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tmflow.advice.candidates import Way
+from tmflow.advice.measurement import Counted
+from tmflow.arrays.shared_parameters import SharedParameters
+from tmflow.base.errors import BadInput
+from tmflow.native.automatic import AUTO, Consistency
+from tmflow.parallel.threads import work_together
+
+MOST_ELEMENTS = 1_000_000_000
+_SHAPE = re.compile(r"[1-9][0-9]*(x[1-9][0-9]*)*")
+
+
+class SizedVariables:
+    """Variables of float32 that workers update after every so many microseconds of work of their own.
+
+    An update adds 1 to every element, so the values count the updates that were not lost. The work in between is
+    arithmetic on a private array: it uses no memory that others use, and the interpreter lock is free meanwhile.
+    """
+
+    most_per_call = 1
+    optimiser = "sgd"
+    first = Way("nolock")
+
+    def __init__(self, shapes: list[tuple[int, ...]], step_us: float, *, consistency: Consistency) -> None:
+        """`step_us`: what a step takes but for the updates; see `parse_shapes`. Raises BadInput for a negative time."""
+        if not 0 <= step_us <= 60_000_000:
+            raise BadInput(f"a step of {step_us:g} microseconds is none of 0 to 60,000,000.")
+        self._values = {
+            f"variable {number}": np.zeros(shape, np.float32) for number, shape in enumerate(shapes, start=1)
+        }
+        self._gradients = {name: np.ones_like(array) for name, array in self._values.items()}
+        self._step_us, self._consistency = step_us, consistency
+        self._works = threading.local()
+        self._elements_per_us = _arithmetic_speed()
+
+    @property
+    def description(self) -> str:
+        """The number of elements, and the time of a step."""
+        elements = sum(array.size for array in self._values.values())
+        return (
+            f"{elements:,} float32 in {len(self._values)} variables, updated after every {self._step_us:g} us of work"
+        )
+
+    def lines(self, way: Way, consistency: str) -> list[str]:
+        """The lines for NumPy arrays; an optimizer of tmflow takes the same arguments."""
+        chosen = f'consistency="{consistency}"' if way.strategy == AUTO else f'strategy="{way.strategy}"'
+        return [
+            "from tmflow.arrays import SharedParameters",
+            f"shared = SharedParameters(arrays, {chosen})",
+            "shared.apply(gradients, learning_rate)    # in each thread",
+        ]
+
+    def prepare(self, way: Way) -> None:
+        """Nothing has to be made ready."""
+
+    def run(self, way: Way, calls: int) -> float:
+        """The seconds of so many steps."""
+        return self._run(way, calls)
+
+    def count(self, way: Way, calls: int) -> Counted:
+        """The share of the updates of elements that was lost."""
+        calls = min(calls, 2**23)  # a float32 counts exactly up to 2^24
+        self._run(way, calls)
+        kept = sum(float(array.sum(dtype=np.float64)) for array in self._values.values())
+        expected = calls * sum(array.size for array in self._values.values())
+        return Counted(1 - kept / expected)
+
+    def _run(self, way: Way, calls: int) -> float:
+        for array in self._values.values():
+            array.fill(0)
+        shared = SharedParameters(
+            self._values, strategy=str(way.strategy), workers=way.workers,
+            consistency=self._consistency if way.strategy == AUTO else None,
+        )  # fmt: skip
+        numbers = itertools.count()  # whose next is atomic
+
+        def step() -> bool:
+            if next(numbers) >= calls:
+                return False
+            self._work()
+            shared.apply(self._gradients, -1.0)
+            return True
+
+        began = time.monotonic()
+        work_together(way.workers, step)
+        seconds = time.monotonic() - began
+        shared.close()
+        return seconds
+
+    def _work(self) -> None:
+        if not self._step_us:
+            return
+        array: NDArray[Any] | None = getattr(self._works, "array", None)
+        if array is None:
+            array = self._works.array = np.full(math.ceil(self._step_us * self._elements_per_us), 0.5)
+        np.sin(array, out=array)
+
+
+def parse_shapes(text: str) -> list[tuple[int, ...]]:
+    """Parse shapes such as "3136x1024,1024". Raises BadInput for what is none, and for too many elements."""
+    shapes = []
+    for one in text.split(","):
+        if not _SHAPE.fullmatch(one.strip()):
+            raise BadInput(f"'{one.strip()}' is no shape of a variable; shapes are like 3136x1024,1024.")
+        shapes.append(tuple(int(number) for number in one.strip().split("x")))
+    if (elements := sum(math.prod(shape) for shape in shapes)) > MOST_ELEMENTS:
+        raise BadInput(f"the variables have {elements:,} elements, more than {MOST_ELEMENTS:,}.")
+    return shapes
+
+
+def _arithmetic_speed() -> float:
+    """Elements of an array whose sine takes a microsecond, measured."""
+    array, best = np.full(20_000, 0.5), math.inf
+    for _ in range(20):
+        began = time.perf_counter()
+        np.sin(array, out=array)
+        best = min(best, time.perf_counter() - began)
+    return array.size / (1e6 * best)

@@ -1,0 +1,345 @@
+"""`tmflow advise`: it ranks what it measures, leaves the model as it was, and says what it could not do."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import Tmflow
+from tmflow.advice import measurement
+from tmflow.advice.advice import Advice, advise, advise_for_sizes, measured_advice, rank
+from tmflow.advice.candidates import Way, other_workers, strategies_for
+from tmflow.advice.measurement import Counted, Measured, measure
+from tmflow.advice.sized_variables import SizedVariables, parse_shapes
+from tmflow.base.errors import BadInput
+
+FAST, SLOW, OWN = Way("striped", 2), Way("lock", 2), Way(None)
+
+
+class Clockwork:
+    """A subject whose ways take given times, in microseconds per step."""
+
+    description, optimiser, most_per_call, first = "clockwork", "sgd", 16, Way(None)
+
+    def __init__(self, us: dict[Way, Iterator[float]]) -> None:
+        self.us, self.ran = us, list[Way]()
+
+    def prepare(self, way: Way) -> None:
+        if way not in self.us:
+            raise BadInput("there is no such thing.")
+
+    def run(self, way: Way, calls: int) -> float:
+        self.ran.append(way)
+        return next(self.us[way]) * calls * way.per_call / 1e6
+
+    def count(self, way: Way, calls: int) -> Counted:
+        del way, calls
+        return Counted(None)
+
+    def lines(self, way: Way, consistency: str) -> list[str]:
+        return [f"{way} {consistency}"]
+
+
+def always(us: float) -> Iterator[float]:
+    while True:
+        yield us
+
+
+def test_every_round_measures_every_way_in_an_order_of_its_own() -> None:
+    subject = Clockwork({FAST: always(10), SLOW: always(20), OWN: always(40)})
+    measured = measure(subject, [FAST, SLOW, OWN, Way("none")], 1e-5, 0.05, lambda _: None)
+    assert measured.rounds >= 3
+    assert measured.us[FAST] == pytest.approx([10.0] * measured.rounds)
+    assert measured.left_out == {Way("none"): "there is no such thing."}
+    rounds = [tuple(subject.ran[i : i + 3]) for i in range(3, len(subject.ran) - 2, 3)]
+    assert all(len(set(one)) == 3 for one in rounds)
+    assert len(set(rounds)) > 1
+
+
+def test_a_way_is_left_out_if_half_of_the_time_is_over() -> None:
+    class Slow(Clockwork):
+        def prepare(self, way: Way) -> None:
+            super().prepare(way)
+            time.sleep(0.03)
+
+    measured = measure(Slow({FAST: always(10), SLOW: always(20)}), [FAST, SLOW], 1e-5, 0.05, lambda _: None)
+    assert list(measured.us) == [FAST]
+    assert measured.left_out == {SLOW: "no time was left"}
+
+
+def test_the_ranking_begins_with_the_fastest_candidate_and_pairs_by_round() -> None:
+    measured = Measured(us={SLOW: [20.0, 40.0, 10.0], FAST: [10.0, 20.0, 5.0], OWN: [9.0, 21.0, 5.0]}, rounds=3)
+    ranking = rank(measured, [SLOW, FAST, Way("spin", 2)])
+    assert [(row.way, row.candidate) for row in ranking] == [(FAST, True), (SLOW, True), (OWN, False)]
+    assert ranking[0].ratio is None
+    assert ranking[1].ratio is not None
+    assert ranking[1].ratio[:3] == pytest.approx((2, 2, 2))
+    assert ranking[2].ratio is not None
+    assert ranking[2].ratio.low < 1 < ranking[2].ratio.high
+
+
+def test_no_candidate_is_an_error_with_the_reasons() -> None:
+    measured = Measured(us={OWN: [1.0]}, left_out={FAST: "no time was left"})
+    with pytest.raises(BadInput, match=r"no strategy could be measured \(striped, 2 workers: no time was left\)"):
+        rank(measured, [FAST])
+
+
+def test_candidates_guarantee_the_consistency_and_update_the_optimiser() -> None:
+    of_tensor, of_block = set(strategies_for("tensor", "sgd")), set(strategies_for("block", "sgd"))
+    assert of_tensor >= {"auto", "lock", "spin", "block_stm"}
+    assert not of_tensor & {"striped", "combining", "atomic", "nolock"}
+    assert of_block >= of_tensor | {"striped", "combining"}
+    assert "atomic" in strategies_for("element", "sgd")
+    assert "atomic" not in strategies_for("element", "adam")
+
+
+def test_other_numbers_of_workers_show_whether_more_help() -> None:
+    assert other_workers(1, 1) == []
+    assert other_workers(2, 2) == [1]
+    assert other_workers(4, 4) == [1, 2]
+    assert other_workers(4, 8) == [1, 2, 8]
+    assert other_workers(8, 4) == [1, 4]
+
+
+def text_of(advice: Advice) -> list[str]:
+    return str(advice).splitlines()
+
+
+def test_what_is_not_different_is_said_to_be_so() -> None:
+    subject = Clockwork(
+        {
+            Way("auto", 2, 16): always(10), Way("striped", 2, 16): itertools.cycle([10.2, 10.1, 9.9]),
+            Way("lock", 2, 16): always(30), OWN: always(40), Way(None, per_call=16): always(35),
+            Way("nolock", 2, 16): always(9), Way("auto", 1, 16): always(20),
+        }
+    )  # fmt: skip
+    lines = text_of(measured_advice(subject, 2, "block", 0.05, tell=lambda _: None))
+    assert lines[0] == "clockwork"
+    assert any(line.startswith("auto has the smallest time, but no difference to striped was found.") for line in lines)
+    assert "By the number of workers, auto takes 20 us with 1 and 10 us with 2." in lines
+    assert any(line.startswith("Keras's optimizer in one thread takes 4.00") for line in lines)
+    assert "Not measured: spin, 2 workers: there is no such thing." in lines
+    assert lines[-1] == "    auto, 2 workers block"
+
+
+def test_lost_updates_of_sized_variables_are_counted() -> None:
+    subject = SizedVariables([(300, 10), (10,)], 0, consistency="block")
+    for strategy in ("auto", "striped", "lock"):
+        assert subject.count(Way(strategy, 2), 2000) == Counted(0)
+    assert subject.count(Way("nolock", 1), 500) == Counted(0)
+    arrays = subject._values
+    assert all((array == 500).all() for array in arrays.values())
+
+
+def test_work_between_updates_takes_about_its_time() -> None:
+    idle, busy = (SizedVariables([(10,)], us, consistency="block") for us in (0, 2000))
+    assert busy.run(Way("lock", 1), 20) > idle.run(Way("lock", 1), 20) + 20 * 0.0015
+
+
+@pytest.mark.parametrize(
+    ("shapes", "sentence"),
+    [
+        ("3136x1024,", "'' is no shape"),
+        ("10x0", "'10x0' is no shape"),
+        ("ten", "'ten' is no shape of a variable; shapes are like 3136x1024,1024."),
+        ("100000x100000", "have 10,000,000,000 elements, more than 1,000,000,000"),
+    ],
+)
+def test_shapes_that_are_none_are_named(shapes: str, sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        parse_shapes(shapes)
+
+
+def test_shapes_are_those_of_arrays() -> None:
+    assert parse_shapes("3136x1024, 1024") == [(3136, 1024), (1024,)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"workers": 0}, "workers is 0"),
+        ({"consistency": "strong"}, "consistency is 'strong', but should be one of element, block, tensor."),
+        ({"consistency": "none"}, "consistency is 'none'"),
+        ({"seconds": 1}, "seconds is 1, but should be a number from 10 to 3,600."),
+        ({"step_us": -1.0}, "a step of -1 microseconds"),
+    ],
+)
+def test_bad_numbers_are_named(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        advise_for_sizes("10", **{"step_us": 1.0, **arguments})
+
+
+@pytest.mark.slow
+class TestOfAModel:
+    """With a Keras model."""
+
+    @pytest.fixture(autouse=True)
+    def _keras(self) -> None:
+        pytest.importorskip("keras", reason="Keras comes with TensorFlow")
+
+    @staticmethod
+    def model(optimizer: Any = None) -> tuple[Any, Any, Any]:
+        import keras
+        import tensorflow as tf
+        from sklearn.datasets import load_digits
+
+        keras.utils.set_random_seed(5)
+        images, labels = load_digits(return_X_y=True)
+        images = (images / 16).astype(np.float32)
+        layers = [keras.Input((64,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dropout(0.1)]
+        model = keras.Sequential([*layers, keras.layers.Dense(10, activation="softmax")])
+        model.compile(
+            optimizer or keras.optimizers.SGD(0.1), loss="sparse_categorical_crossentropy", metrics=["accuracy"]
+        )
+        data = tf.data.Dataset.from_tensor_slices((images[:1500], labels[:1500])).batch(8)
+        return model, data, (images[1500:], labels[1500:])
+
+    def test_the_model_is_as_it_was(self) -> None:
+        model, data, test = self.model()
+        model.fit(data, epochs=1, verbose=0)
+        optimizer, values = model.optimizer, [value.numpy() for value in model.variables]
+        advice = advise(model, data, 2, validation=test, seconds=10)
+        assert model.optimizer is optimizer
+        assert int(optimizer.iterations) == 188
+        for value, before in zip(model.variables, values, strict=True):
+            np.testing.assert_array_equal(value.numpy(), before)
+        ways = {str(row.way.strategy) for row in advice.ranking if row.candidate}
+        assert {"auto", "striped"} <= ways
+        assert advice.rounds >= 3
+        assert advice.counts[str(advice.best.way.strategy)].lost == 0  # type: ignore[union-attr]
+        assert [one.way for one in advice.accuracy if one.way.strategy is None] == [Way(None)]
+        assert all(one.reached["accuracy"] > 0.7 for one in advice.accuracy)
+        assert model.fit(data, epochs=2, verbose=0).history["accuracy"][-1] > 0.8
+
+    def test_the_advice_can_be_followed_in_the_same_process(self) -> None:
+        import tmflow
+        from tmflow import optimizers
+
+        model, data, _ = self.model()
+        advise(model, data, 2, seconds=10)
+        for strategy in ("lock", "striped"):
+            model.compile(optimizers.SGD(0.1, strategy=strategy), loss="sparse_categorical_crossentropy")
+            tmflow.Workers(2).fit(model, data, verbose=0)
+        assert sum(row["updates"] for row in model.optimizer.counters().counters) == 4 * 188
+
+    def test_rows_are_not_counted_which_is_said(self) -> None:
+        import keras
+        import tensorflow as tf
+
+        draw = np.random.default_rng(3)
+        numbers, truth = draw.integers(0, 500, (2000, 2)), draw.integers(0, 2, 2000)
+        model = keras.Sequential(
+            [keras.layers.Embedding(500, 4), keras.layers.Flatten(), keras.layers.Dense(1, activation="sigmoid")]
+        )
+        model.compile(keras.optimizers.Adam(), loss="binary_crossentropy")
+        data = tf.data.Dataset.from_tensor_slices((numbers, truth)).batch(16)
+        advice = advise(model, data, 2, seconds=10, consistency="tensor")
+        assert {str(row.way.strategy) for row in advice.ranking if row.candidate} >= {"auto", "lock"}
+        assert advice.counts["nolock"] == (
+            'measures="full" counts lost updates of whole variables, not of rows, as an embedding has them.'
+        )
+        assert "model.compile(tmflow.optimizers.Adam(0.001, " in str(advice)
+
+    @pytest.mark.parametrize(
+        ("optimizer", "sentence"),
+        [("rmsprop", "the optimizer is RMSprop; tmflow has SGD, Adagrad and Adam."), ("adamw", "AdamW; tmflow has")],
+    )
+    def test_other_optimizers_are_refused(self, optimizer: str, sentence: str) -> None:
+        model, data, _ = self.model(optimizer)
+        with pytest.raises(BadInput, match=sentence):
+            advise(model, data, seconds=10)
+
+    def test_a_model_without_variables_and_data_without_a_batch_are_refused(self) -> None:
+        import keras
+
+        model, data, _ = self.model()
+        with pytest.raises(BadInput, match="the data has no batch"):
+            advise(model, data.take(0), seconds=10)
+        empty = keras.Sequential([keras.Input((64,)), keras.layers.Rescaling(2)])
+        empty.compile("sgd", "mse")
+        with pytest.raises(BadInput, match="the model has no trainable variables"):
+            advise(empty, data, seconds=10)
+        with pytest.raises(BadInput, match="the model is not compiled"):
+            advise(keras.Sequential([keras.layers.Dense(1)]), data, seconds=10)
+
+
+TRAINING = """
+def build():
+    import keras, numpy as np, tensorflow as tf
+    draw = np.random.default_rng(1)
+    images, labels = draw.random((800, 20), np.float32), draw.integers(0, 3, 800)
+    model = keras.Sequential([keras.Input((20,)), keras.layers.Dense(3, activation="softmax")])
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model, tf.data.Dataset.from_tensor_slices((images, labels)).batch(4), (images, labels)
+
+def raises():
+    raise ValueError("of the user")
+
+def returns():
+    return 3
+
+number = 4
+"""
+
+
+@pytest.mark.slow
+def test_the_command_measures_a_function_of_a_file(tmflow: Tmflow, tmp_path: Path) -> None:
+    pytest.importorskip("keras", reason="Keras comes with TensorFlow")
+    (tmp_path / "training.py").write_text(TRAINING)
+    done = tmflow("advise", f"{tmp_path / 'training.py'}:build", "--seconds", "10", "--consistency", "tensor")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].endswith(": 63 parameters in 2 variables")
+    assert lines[-3].strip() == "import tmflow.optimizers"
+    assert lines[-1].strip() == "tmflow.Workers(2).fit(model, dataset, epochs=...)"
+    assert "round 3" in done.stderr
+
+
+@pytest.mark.slow
+def test_the_command_measures_sizes(tmflow: Tmflow) -> None:
+    done = tmflow("advise", "--variables", "100x10,10", "--step-us", "20", "--seconds", "10", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["ranking"][0]["candidate"]
+    assert document["counts"][document["ranking"][0]["strategy"]]["lost"] == 0
+    assert not done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "advise needs a model, such as training.py:build, or --variables with --step-us, and not both."),
+        (("t.py:build", "--variables", "10", "--step-us", "1"), "and not both."),
+        (("--variables", "10"), "--variables and --step-us go together."),
+        (("training.py",), "'training.py' names no function; write a file and a function, such as training.py:build."),
+        (("absent.py:build",), "absent.py is no file."),
+        (("training.py:bild",), "unknown function of training.py, 'bild' (did you mean 'build'?); valid: build, rai"),
+        (("training.py:raises",), "raises of training.py raised ValueError; its trace is above."),
+        (("training.py:returns",), "returns of training.py returned a int, but should return (model, dataset)"),
+        (("broken.py:build",), "broken.py raised SyntaxError; its trace is above."),
+        (("--variables", "10", "--step-us", "1", "--workers", "0"), "workers is 0"),
+    ],
+)
+def test_wrong_input_is_one_sentence(
+    tmflow_here: Tmflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], sentence: str
+) -> None:
+    (tmp_path / "training.py").write_text(TRAINING)
+    (tmp_path / "broken.py").write_text("def build(:\n")
+    monkeypatch.chdir(tmp_path)
+    done = tmflow_here("advise", *arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr.splitlines()[-1]
+    if "raises" in str(arguments):
+        assert 'raise ValueError("of the user")' in done.stderr
+
+
+def test_a_slice_has_calls_for_every_worker() -> None:
+    assert measurement.calls_of_slice(Way("lock", 2, 10), 1e-3) == 80
+    assert measurement.calls_of_slice(Way(None), 1.0) == 10
