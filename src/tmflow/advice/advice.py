@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -149,17 +149,17 @@ def measured_advice(
 ) -> Advice:
     """Measure the candidates and what is shown for comparison, count, and compare the accuracy if there is a way to."""
     tell("timing one step")
-    per_call, step_s = measurement.steps_of_call(subject)
+    per_call = measurement.steps_of_call(subject)
     processors = len(os.sched_getaffinity(0))
     candidates = [Way(name, workers, per_call) for name in strategies_for(consistency, subject.optimiser)]
     others = [Way(automatic.AUTO, n, per_call) for n in other_workers(workers, processors)]
-    own = [Way(None, per_call=n) for n in sorted({1, per_call})] if subject.first.strategy is None else []
+    own = [Way(None, per_call=n) for n in sorted({1, per_call})] if subject.has_own else []
     no_lock = Way(NO_LOCK, workers, per_call)
     ways = [*candidates[:2], *own, no_lock, *others, *candidates[2:]]  # the last ones wait if time is short
-    measured = measurement.measure(subject, ways, step_s, ROUNDS_SHARE * seconds, tell)
+    measured = measurement.measure(subject, ways, ROUNDS_SHARE * seconds, tell)
     ranking = rank(measured, candidates)
     best = ranking[0].way
-    counts = _counts(subject, [best, no_lock], step_s, tell)
+    counts = _counts(subject, {way: measured.calls[way] for way in (best, no_lock) if way in measured.calls}, tell)
     accuracy = []
     if validation is not None:
         compared = [row for row in ranking if row.way in (best, no_lock, *own[:1])]
@@ -215,12 +215,12 @@ def _check(workers: int, consistency: str, seconds: float) -> automatic.Consiste
     return check_consistency(consistency)
 
 
-def _counts(subject: Subject, ways: Sequence[Way], step_s: float, tell: Tell) -> dict[str, Counted | str]:
+def _counts(subject: Subject, calls: Mapping[Way, int], tell: Tell) -> dict[str, Counted | str]:
     counts: dict[str, Counted | str] = {}
-    for way in ways:
+    for way, n in calls.items():
         tell(f"counting what {way.strategy} loses")
         try:
-            counts[str(way.strategy)] = subject.count(way, measurement.calls_of_slice(way, step_s))
+            counts[str(way.strategy)] = subject.count(way, n)
         except BadInput as error:
             counts[str(way.strategy)] = str(error)
     return counts

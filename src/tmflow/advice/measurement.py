@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -11,12 +10,14 @@ from typing import Any, NamedTuple, Protocol
 
 from tmflow.advice.candidates import Way
 from tmflow.base.errors import BadInput
+from tmflow.native.automatic import AUTO
 from tmflow.runfile.record import MachineState
 from tmflow.runner import machine_load
 
 LEAST_ROUNDS = 3  # for an interval that means something
 SLICE_S = 0.4  # of one way in a round
-CALL_S = 0.005  # of one call of TensorFlow, beyond which its overhead does not matter
+CALL_S = 0.2  # the longest call of TensorFlow
+LEAST_CALLS = 4  # of a worker in a round
 PREPARING = 0.5  # the share of the time after which no further way is prepared
 
 
@@ -35,8 +36,8 @@ class Counted(NamedTuple):
 class Subject(Protocol):
     """What is measured: a Keras model (`Rehearsal`), or updates of variables of given sizes (`SizedVariables`).
 
-    optimiser: "sgd", "momentum", "adagrad" or "adam". most_per_call: steps of a call. first: the way that tells how
-    long a step takes.
+    optimiser: "sgd", "momentum", "adagrad" or "adam". most_per_call: steps of a call. has_own: whether there is an
+    optimizer of Keras, too.
     """
 
     @property
@@ -50,7 +51,7 @@ class Subject(Protocol):
     def most_per_call(self) -> int: ...
 
     @property
-    def first(self) -> Way: ...
+    def has_own(self) -> bool: ...
 
     def prepare(self, way: Way) -> None:
         """Make a way ready. Raises BadInput for one that is impossible."""
@@ -69,32 +70,38 @@ class Subject(Protocol):
 class Measured:
     """The times of the ways: microseconds per step by round, the same rounds for all ways.
 
-    us: wall time over the steps of all workers. left_out: the ways for which there was no time, and those that the
-    model does not allow, with the reason.
+    us: wall time over the steps of all workers. calls: of a way in a round. left_out: the ways for which there was no
+    time, and those that the model does not allow, with the reason.
     """
 
     us: dict[Way, list[float]] = field(default_factory=dict)
+    calls: dict[Way, int] = field(default_factory=dict)
     rounds: int = 0
     left_out: dict[Way, str] = field(default_factory=dict)
     state: MachineState | None = None
 
 
-def steps_of_call(subject: Subject) -> tuple[int, float]:
-    """How many steps a call should make, and the seconds of a step of one thread."""
-    way = subject.first
+def steps_of_call(subject: Subject) -> int:
+    """How many steps a call shall make: as many as allowed, but for long steps fewer."""
+    way = Way(AUTO)
     subject.prepare(way)
-    once = subject.run(way, 2)
-    calls = max(2, min(200, int(SLICE_S / max(once, 1e-9))))
+    calls = calls_of_slice(subject, way)
     step_s = subject.run(way, calls) / calls
-    return max(1, min(subject.most_per_call, math.ceil(CALL_S / step_s))), step_s
+    return max(1, min(subject.most_per_call, int(CALL_S / step_s)))
 
 
-def measure(
-    subject: Subject, ways: Sequence[Way], step_s: float, seconds: float, tell: Callable[[str], Any]
-) -> Measured:
+def calls_of_slice(subject: Subject, way: Way) -> int:
+    """The calls of a prepared way in a round: about SLICE_S, and as many for each worker."""
+    calls = LEAST_CALLS * way.workers
+    for _ in range(2):  # the first run has its costs of beginning
+        call_s = max(subject.run(way, calls) / calls, 1e-9)
+    return max(LEAST_CALLS, round(SLICE_S / call_s / way.workers)) * way.workers
+
+
+def measure(subject: Subject, ways: Sequence[Way], seconds: float, tell: Callable[[str], Any]) -> Measured:
     """Prepare the ways in their order, and run all of them in each round, in an order shuffled by its number.
 
-    step_s: about the time of a step. Raises BadInput if the time is over before three rounds.
+    Raises BadInput if three rounds would take twice the time.
     """
     began, measured = time.monotonic(), Measured()
     before = machine_load.sample()
@@ -105,7 +112,7 @@ def measure(
         tell(f"preparing {way}")
         try:
             subject.prepare(way)
-            subject.run(way, way.workers)
+            measured.calls[way] = calls_of_slice(subject, way)
         except BadInput as error:
             measured.left_out[way] = str(error)
             continue
@@ -117,15 +124,9 @@ def measure(
         tell(f"round {measured.rounds + 1}")
         began_round = time.monotonic()
         for way in random.Random(measured.rounds).sample(list(measured.us), len(measured.us)):
-            calls = calls_of_slice(way, step_s)
+            calls = measured.calls[way]
             measured.us[way].append(1e6 * subject.run(way, calls) / (calls * way.per_call))
         measured.rounds += 1
         last_round_s = time.monotonic() - began_round
     measured.state = MachineState(**machine_load.between(before, machine_load.sample()))
     return measured
-
-
-def calls_of_slice(way: Way, step_s: float) -> int:
-    """The calls of a way in a round, as many for each worker: about SLICE_S, or ten for each worker."""
-    of_worker = max(10, round(SLICE_S / (step_s * way.per_call)))
-    return of_worker * way.workers if way.workers > 1 else of_worker

@@ -40,6 +40,8 @@ class Rehearsal:
     Every run begins with the values that the variables had at first.
     """
 
+    has_own = True
+
     def __init__(self, model: Any, dataset: Any, *, consistency: str) -> None:
         """`dataset`: a finite `tf.data.Dataset` of batches, which is repeated.
 
@@ -76,12 +78,7 @@ class Rehearsal:
     @property
     def most_per_call(self) -> int:
         """As many steps as `Workers.fit` makes in a call of TensorFlow."""
-        return parallel.STEPS_PER_CALL
-
-    @property
-    def first(self) -> Way:
-        """Keras's own optimizer in one thread, which takes one step in a call."""
-        return Way(None)
+        return parallel.steps_of_call(self.model)
 
     def lines(self, way: Way, consistency: str) -> list[str]:
         """The lines of a training with `Workers.fit`."""

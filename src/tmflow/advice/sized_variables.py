@@ -32,7 +32,7 @@ class SizedVariables:
 
     most_per_call = 1
     optimiser = "sgd"
-    first = Way("nolock")
+    has_own = False
 
     def __init__(self, shapes: list[tuple[int, ...]], step_us: float, *, consistency: Consistency) -> None:
         """`step_us`: what a step takes but for the updates; see `parse_shapes`. Raises BadInput for a negative time."""

@@ -157,11 +157,17 @@ class _Epoch:
         return not self._model.stop_training
 
 
+def steps_of_call(model: Any) -> int:
+    """The steps that a worker makes in a call of TensorFlow: those that the model was compiled with, if several."""
+    compiled: int = model.steps_per_execution
+    return compiled if compiled > 1 else STEPS_PER_CALL
+
+
 @contextmanager
 def _steps_per_call(model: Any, steps: int | None) -> Iterator[None]:
     """Let the functions of the model make so many steps in a call; they are made anew for it, and again afterwards."""
     before = model.steps_per_execution
-    model.steps_per_execution = steps or (before if before > 1 else STEPS_PER_CALL)
+    model.steps_per_execution = steps or steps_of_call(model)
     model.test_function = model.predict_function = None
     model.make_train_function(force=True)
     try:
