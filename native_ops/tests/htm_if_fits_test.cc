@@ -112,29 +112,36 @@ TEST(FitsOfUpdate, CountTheLinesOfAllArraysAndLocks) {
   Slots<float> slots{.kernel = nullptr};
   slots.memory = {delta.data(), delta.data()};
   const auto fit = [&](std::size_t elements, const Slots<float>* of, std::size_t blocks = 1) {
+    const Blocks in_blocks{elements, elements == 0 ? 1 : (elements + blocks - 1) / blocks};
     const GradientDescent<float> update{.alpha = 1, .delta = std::span(delta).first(elements), .slots = of};
-    return htm::fits(update, capacity, blocks);
+    return htm::fits(update, capacity, in_blocks);
   };
   EXPECT_TRUE(fit(204 * 16, nullptr));  // 2 x 204 lines and a lock: 409 of 512
   EXPECT_FALSE(fit(204 * 16 + 1, nullptr));
   EXPECT_FALSE(fit(204 * 16, nullptr, 2));
   EXPECT_TRUE(fit(102 * 16, &slots));
   EXPECT_FALSE(fit(102 * 16 + 1, &slots));
-  EXPECT_TRUE(fit(0, nullptr, 0));
+  EXPECT_TRUE(fit(0, nullptr));
 
   // Each row may have lines of its own.
   std::vector<std::int64_t> numbers(200);
   std::iota(numbers.begin(), numbers.end(), 0);
-  const auto rows_fit = [&](std::size_t n, std::size_t width, std::size_t blocks) {
+  const auto rows_fit = [&](std::size_t n, std::size_t width, std::size_t block) {
     const RowGradient<float> rows{.rows = std::span(numbers).first(n),
                                   .values = std::span(delta).first(n * width),
                                   .width = width,
                                   .elements = delta.size()};
-    return htm::fits(GradientDescent<float>{.alpha = 1, .rows = &rows}, capacity, blocks);
+    return htm::fits(GradientDescent<float>{.alpha = 1, .rows = &rows}, capacity,
+                     Blocks{delta.size(), block});
   };
-  EXPECT_TRUE(rows_fit(181, 4, 1000));  // 181 lines, 46 of the gradient, 181 locks: 408
-  EXPECT_FALSE(rows_fit(182, 4, 1000));
-  EXPECT_TRUE(rows_fit(182, 4, 1));
+  // 16 floats: a line, one of the gradient, an eighth of numbers, and a lock, for each row.
+  EXPECT_TRUE(rows_fit(130, 16, 16));  // 130 + 130 + 17 + 130 = 407 of 512
+  EXPECT_FALSE(rows_fit(131, 16, 16));
+  EXPECT_TRUE(rows_fit(190, 16, 10'000));  // 190 + 190 + 24 + 1 = 405
+  EXPECT_FALSE(rows_fit(193, 16, 10'000));
+  // 12 floats may be on two lines, and in two blocks: 2 + 3/4 + 1/8 + 2.
+  EXPECT_TRUE(rows_fit(83, 12, 16));  // 166 + 63 + 11 + 166 = 406
+  EXPECT_FALSE(rows_fit(84, 12, 16));
 }
 
 TEST(FitsOfUpdate, WrittenLinesMayBeTheLimit) {
@@ -142,7 +149,7 @@ TEST(FitsOfUpdate, WrittenLinesMayBeTheLimit) {
   const std::vector<double> delta(200);
   const auto fit = [&](std::size_t elements) {
     return htm::fits(GradientDescent<double>{.alpha = 1, .delta = std::span(delta).first(elements)}, capacity,
-                     1);
+                     Blocks{elements, elements});
   };
   EXPECT_TRUE(fit(8 * 16));
   EXPECT_FALSE(fit(8 * 16 + 1));

@@ -144,7 +144,7 @@ class LockBesideTransaction {
     const auto memory = region.memory(Holding::nothing);
     const Stripes& stripes = stripes_.of(memory.size(), memory.size(), memory.size());
     const bool fits = turns_++ % 2 != 0;
-    htm::update_if(
+    htm::update_whole_or_by_block(
         fits, {5, htm::Spending::study_tsx}, stats,
         [&](htm::Budget budget) {
           return htm::try_transactions(Unharmed(), NeverTaken(), budget, stats,

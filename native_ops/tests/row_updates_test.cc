@@ -48,7 +48,8 @@ class RowsRead : public ::testing::Test {
     return watch.torn();
   }
 
-  RowUpdates updates_{2};
+  static constexpr int kKept = 10;
+  RowUpdates updates_{2, kKept};
   Shadow shadow_{kRows * kWidth, find_kernel<double>(), kWidth, false, 2};
   std::vector<std::uint64_t> ids_ = std::vector<std::uint64_t>(2);
 };
@@ -102,15 +103,14 @@ TEST_F(RowsRead, AreTornIfOneRowIs) {
 }
 
 TEST_F(RowsRead, CountAsTornIfTheRowsOfAnUpdateAreForgotten) {
-  EXPECT_TRUE(torn({1, 2}, [&](std::int64_t row) {
-    if (row != 1) return;
-    for (std::size_t i = 0; i <= RowUpdates::kKept; ++i) update(0, {2});
-  }));
+  const auto updates_meanwhile = [&](int n) {
+    return torn({1, 2}, [&](std::int64_t row) {
+      for (int i = 0; row == 1 && i < n; ++i) update(0, {2, 3});
+    });
+  };
+  EXPECT_FALSE(updates_meanwhile(kKept / 2));
+  EXPECT_TRUE(updates_meanwhile(kKept / 2 + 1));
   EXPECT_FALSE(torn({1, 2}));
-  EXPECT_FALSE(torn({1, 2}, [&](std::int64_t row) {
-    if (row != 1) return;
-    for (std::size_t i = 0; i < RowUpdates::kKept; ++i) update(0, {2});
-  }));
 }
 
 TEST_F(RowsRead, AfterAResetAreWhole) {

@@ -31,7 +31,7 @@ WRONG = [
     ("htm", "provider=tsx", "provider of strategy 'htm' is 'tsx'; allowed: rtm, power, emulated"),
     ("htm", "machine=x", "the emulated machine: 'x' is not of the form name=value"),
     ("htm", "provider=emulated", "provider emulated of strategy 'htm' needs a machine"),
-    ("htm_if_fits", "fits=0", "fits of strategy 'htm_if_fits' is '0'; allowed: 1 to 1000000000"),
+    ("htm_if_fits", "fits=-1", "fits of strategy 'htm_if_fits' is '-1'; allowed: 0 to 1000000000"),
     ("htm_if_fits", "provider=emulated", "provider emulated of strategy 'htm_if_fits' needs a machine"),
     ("htm", "subscription=theirs", "subscription of strategy 'htm' is 'theirs'; allowed: variable, slots, ours"),
     ("itm", "method=ml_tw", "method of strategy 'itm' is 'ml_tw'; allowed: gl_wt, ml_wt, serialirr, serialirr_onwrite"),

@@ -16,7 +16,7 @@ from tests.conftest import Tmflow
 from tmflow.advice import measurement
 from tmflow.advice.advice import Advice, advise, advise_for_sizes, measured_advice, rank
 from tmflow.advice.candidates import Way, other_workers, strategies_for
-from tmflow.advice.measurement import Counted, Measured, measure
+from tmflow.advice.measurement import Counts, Measurement, measure
 from tmflow.advice.sized_variables import SizedVariables, parse_shapes
 from tmflow.base.errors import BadInput
 
@@ -40,9 +40,9 @@ class Clockwork:
         time.sleep(self.pause_s)
         return next(self.us[way]) * calls * way.per_call / 1e6
 
-    def count(self, way: Way, calls: int) -> Counted:
+    def count(self, way: Way, calls: int) -> Counts:
         del way, calls
-        return Counted(None)
+        return Counts(None)
 
     def lines(self, way: Way, consistency: str) -> list[str]:
         return [f"{way} {consistency}"]
@@ -76,7 +76,7 @@ def test_a_way_is_left_out_if_half_of_the_time_is_over() -> None:
 
 
 def test_the_ranking_begins_with_the_fastest_candidate_and_pairs_by_round() -> None:
-    measured = Measured(us={SLOW: [20.0, 40.0, 10.0], FAST: [10.0, 20.0, 5.0], OWN: [9.0, 21.0, 5.0]}, rounds=3)
+    measured = Measurement(us={SLOW: [20.0, 40.0, 10.0], FAST: [10.0, 20.0, 5.0], OWN: [9.0, 21.0, 5.0]}, rounds=3)
     ranking = rank(measured, [SLOW, FAST, Way("spin", 2)])
     assert [(row.way, row.candidate) for row in ranking] == [(FAST, True), (SLOW, True), (OWN, False)]
     assert ranking[0].ratio is None
@@ -87,9 +87,19 @@ def test_the_ranking_begins_with_the_fastest_candidate_and_pairs_by_round() -> N
 
 
 def test_no_candidate_is_an_error_with_the_reasons() -> None:
-    measured = Measured(us={OWN: [1.0]}, left_out={FAST: "no time was left"})
+    measured = Measurement(us={OWN: [1.0]}, left_out={FAST: "no time was left"})
     with pytest.raises(BadInput, match=r"no strategy could be measured \(striped, 2 workers: no time was left\)"):
         rank(measured, [FAST])
+
+
+def test_what_is_faster_than_all_candidates_is_recommended() -> None:
+    measured = Measurement(
+        us={FAST: [10.0, 20.0, 5.0], OWN: [5.0, 10.1, 2.5], Way("nolock", 2): [1.0, 2.0, 0.5]}, rounds=3
+    )
+    advice = Advice("", "", 2, "block", 3, None, rank(measured, [FAST]), {}, [], [], {})
+    assert advice.best.way == FAST
+    assert advice.recommended.way == OWN
+    assert "Keras's optimizer, one thread is faster than all of them." in text_of(advice)
 
 
 def test_candidates_guarantee_the_consistency_and_update_the_optimiser() -> None:
@@ -122,7 +132,7 @@ def test_what_is_not_different_is_said_to_be_so() -> None:
         },
         pause_s=0.002,
     )  # fmt: skip
-    lines = text_of(measured_advice(subject, 2, "block", 0.4, tell=lambda _: None))
+    lines = text_of(measured_advice(subject, 2, "block", 0.4, progress=lambda _: None))
     assert lines[0] == "clockwork"
     assert any(line.startswith("auto has the smallest time, but no difference to striped was found.") for line in lines)
     assert "By the number of workers, auto takes 20 us with 1 and 10 us with 2." in lines
@@ -134,8 +144,8 @@ def test_what_is_not_different_is_said_to_be_so() -> None:
 def test_lost_updates_of_sized_variables_are_counted() -> None:
     subject = SizedVariables([(300, 10), (10,)], 0, consistency="block")
     for strategy in ("auto", "striped", "lock"):
-        assert subject.count(Way(strategy, 2), 2000) == Counted(0)
-    assert subject.count(Way("nolock", 1), 500) == Counted(0)
+        assert subject.count(Way(strategy, 2), 2000) == Counts(0)
+    assert subject.count(Way("nolock", 1), 500) == Counts(0)
     arrays = subject._values
     assert all((array == 500).all() for array in arrays.values())
 
@@ -249,6 +259,66 @@ class TestOfAModel:
         )
         assert "model.compile(tmflow.optimizers.Adam(0.001, " in str(advice)
 
+    def test_a_training_for_the_accuracy_begins_with_a_new_optimizer(self) -> None:
+        import keras
+
+        from tmflow.advice.rehearsal import Rehearsal
+
+        schedule = keras.optimizers.schedules.PiecewiseConstantDecay([40], [0.1, 0.0])
+        model, data, test = self.model(keras.optimizers.SGD(schedule))
+        rehearsal = Rehearsal(model, data, consistency="block")
+        way = Way("lock", 1, 4)
+        rehearsal.prepare(way)
+        rehearsal.run(way, 20)  # the rate of its optimizer is 0 now
+        _, reached = rehearsal.reached(way, 10, test)
+        assert reached["loss"] < 2.2  # of 2.3 before the first step
+        rehearsal.close()
+
+    def test_a_model_of_an_optimizer_of_tmflow_can_train_on(self) -> None:
+        import tmflow
+        from tmflow import optimizers
+
+        model, data, _ = self.model(optimizers.SGD(0.1, strategy="combining", momentum=0.9))
+        tmflow.Workers(2).fit(model, data, verbose=0)
+        advice = advise(model, data, 2, seconds=10)
+        assert sum(row["updates"] for row in model.optimizer.counters().counters) == 4 * 188
+        assert "tmflow.optimizers.SGD(0.1, momentum=0.9, " in str(advice)
+        tmflow.Workers(2).fit(model, data, verbose=0)
+        assert sum(row["updates"] for row in model.optimizer.counters().counters) == 8 * 188
+
+    def test_an_interrupt_leaves_a_model_that_trains(self) -> None:
+        import tmflow
+        from tmflow import optimizers
+
+        model, data, _ = self.model(optimizers.SGD(0.1, strategy="combining"))
+        tmflow.Workers(2).fit(model, data, verbose=0)
+        values = model.get_weights()
+
+        def interrupt(what: str) -> None:
+            if what == "round 2":
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            advise(model, data, 2, seconds=10, progress=interrupt)
+        for value, before in zip(model.get_weights(), values, strict=True):
+            np.testing.assert_array_equal(value, before)
+        tmflow.Workers(2).fit(model, data, verbose=0)
+
+    @pytest.mark.parametrize(
+        ("data", "sentence"),
+        [
+            (lambda data: (np.ones((4, 64)), np.ones(4)), "the data is of type tuple, but should be a tf.data.Dataset"),
+            (lambda data: np.ones((4, 64)), "the data is of type ndarray"),
+            (lambda data: data.repeat(), "the dataset is infinite"),
+        ],
+    )
+    def test_other_data_is_refused(self, data: Any, sentence: str) -> None:
+        model, batches, _ = self.model()
+        with pytest.raises(BadInput, match=sentence):
+            advise(model, data(batches), seconds=10)
+        with pytest.raises(BadInput, match="validation should be"):
+            advise(model, batches, seconds=10, validation=[1, 2])
+
     @pytest.mark.parametrize(
         ("optimizer", "sentence"),
         [("rmsprop", "the optimizer is RMSprop; tmflow has SGD, Adagrad and Adam."), ("adamw", "AdamW; tmflow has")],
@@ -324,7 +394,10 @@ def test_the_command_measures_sizes(tmflow: Tmflow) -> None:
         (("absent.py:build",), "absent.py is no file."),
         (("training.py:bild",), "unknown function of training.py, 'bild' (did you mean 'build'?); valid: build, rai"),
         (("training.py:raises",), "raises of training.py raised ValueError; its trace is above."),
-        (("training.py:returns",), "returns of training.py returned a int, but should return (model, dataset)"),
+        (
+            ("training.py:returns",),
+            "returns of training.py returned a value of type int, but should return (model, dataset)",
+        ),
         (("broken.py:build",), "broken.py raised SyntaxError; its trace is above."),
         (("--variables", "10", "--step-us", "1", "--workers", "0"), "workers is 0"),
     ],

@@ -25,7 +25,7 @@ from tqdm import tqdm
 from tests.support import command_line
 from tmflow.advice import measurement
 from tmflow.advice.candidates import Way
-from tmflow.advice.measurement import LEAST_CALLS
+from tmflow.advice.measurement import MIN_CALLS
 from tmflow.advice.rehearsal import Rehearsal
 from tmflow.analysis.stats import ratio_interval
 from tmflow.base.clock import utc_now
@@ -116,7 +116,7 @@ class Trainings(Rehearsal):
         if way.strategy == LOCKED:
             self.locked = self.make_locked()
         elif way.strategy == FIT:
-            self.run(way, LEAST_CALLS)
+            self.run(way, MIN_CALLS)
         else:
             super().prepare(way, measures)
 
@@ -128,6 +128,7 @@ class Trainings(Rehearsal):
         self.restore()
         numbers, locked = itertools.count(), self.locked
         assert locked is not None
+        locked()
 
         def call() -> bool:
             if next(numbers) >= calls:
@@ -208,6 +209,8 @@ def times(number: int, seconds: float) -> list[dict[str, Any]]:
     subject = Trainings(case)
     named = ways(PER_CALL)
     measured = measurement.measure(subject, list(named.values()), seconds, print)
+    if measured.left_out:
+        raise SystemExit(f"{case.name}: {measured.left_out}")
     return [
         {"case": case.name, "round": round_, "way": name, "step_us": us}
         for name, way in named.items()
@@ -229,7 +232,7 @@ RATIOS = (
 
 
 def tables(measured: pd.DataFrame) -> Iterator[str]:
-    """The median times, and the ratios, paired by round, with 95 % intervals of the median of the logarithms."""
+    """The median times, and the ratios, paired by round, with 95 % t intervals of their geometric means."""
     by_way = {
         name: rows.pivot(index="round", columns="way", values="step_us") for name, rows in measured.groupby("case")
     }
@@ -261,9 +264,9 @@ def main(report: Path, seconds: float) -> None:
         "",
         f"{machine}, {software}, {utc_now()}; {state(meanwhile)}.",
         "",
-        "Each model in a process of its own, which trains it in every way for some 0.4 s in each round, in shuffled "
-        "order, from the same values. The time of a step is wall time over the steps of all threads. Ratios are paired "
-        "by round, with 95 % t intervals. TensorFlow has its usual pools of threads in all ways. `model.fit` makes one "
+        "Each model in a process of its own, which trains it in every way in each round, for some 0.4 s or four calls, "
+        "in shuffled order, from the same values. The time of a step is wall time over the steps of all threads. "
+        "Ratios are paired by round, with 95 % t intervals. TensorFlow has its usual pools of threads in all ways. `model.fit` makes one "
         f"step in a call of TensorFlow; its time is that from its first step to its last. The other ways make "
         f"{PER_CALL}, but for the threads under a lock, which call twice a step. Keras's Adam makes the gradient of an "
         "embedding dense and changes all rows; ours changes the rows of the batch (lazy Adam). `python -m "

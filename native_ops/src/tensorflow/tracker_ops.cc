@@ -105,7 +105,17 @@ REGISTER_OP("TmflowResetTracker")
     .Input("tracker: resource")
     .SetIsStateful()
     .SetShapeFn(shapes::NoOutputs)
-    .Doc("Discards all counts. Until its next update, a variable may be updated under another strategy.");
+    .Doc("Discards all counts.");
+
+REGISTER_OP("TmflowReleaseTracker")
+    .Input("tracker: resource")
+    .SetIsStateful()
+    .SetShapeFn(shapes::NoOutputs)
+    .Doc(R"(
+Gives up the strategies of the tracker's variables: until its next update through this tracker, a variable may be
+updated under another one, through another tracker. Lost updates that were counted are discarded, the other counts stay.
+No update or read may run meanwhile.
+)");
 
 // Creates trackers with the attributes of an op; each is owned through its handle.
 class TrackerMaker : public OpKernel {
@@ -294,12 +304,22 @@ class ResetTrackerOp : public OpKernel {
   }
 };
 
+class ReleaseTrackerOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* context) override {
+    compute(context, [&] { tracker_input(context, 0)->release(); });
+  }
+};
+
 REGISTER_KERNEL_BUILDER(Name("TmflowTracker").Device(DEVICE_CPU), TrackerOp);
 REGISTER_KERNEL_BUILDER(Name("TmflowAnonymousTracker").Device(DEVICE_CPU), AnonymousTrackerOp);
 REGISTER_KERNEL_BUILDER(Name("TmflowBeginStep").Device(DEVICE_CPU), BeginStepOp);
 REGISTER_KERNEL_BUILDER(Name("TmflowEndStep").Device(DEVICE_CPU), EndStepOp);
 REGISTER_KERNEL_BUILDER(Name("TmflowStats").Device(DEVICE_CPU), StatsOp);
 REGISTER_KERNEL_BUILDER(Name("TmflowResetTracker").Device(DEVICE_CPU), ResetTrackerOp);
+REGISTER_KERNEL_BUILDER(Name("TmflowReleaseTracker").Device(DEVICE_CPU), ReleaseTrackerOp);
 
 }  // namespace
 }  // namespace tmflow::tf

@@ -42,7 +42,7 @@ class TrackedVariable {
   VariableMeasures* measures(const std::string& strategy, const std::vector<std::string>& parameters,
                              std::size_t elements) {
     if (measured_workers_ == 0) return nullptr;
-    std::call_once(measured_, [&] {
+    std::call_once(*measured_, [&] {
       measures_ = std::make_unique<VariableMeasures>(strategy, parameters, elements, measured_workers_, 0,
                                                      has_slots_);
     });
@@ -58,13 +58,14 @@ class TrackedVariable {
   // either.
   VariableMeasures* measures() { return measures_.get(); }
 
-  // Gives up the use of the variable's strategy and discards the measures. Must be called while no thread
-  // updates or reads.
-  void reset() {
+  // Gives up the use of the variable's strategy, and the measures, which are of that strategy. Must be called
+  // while no thread updates or reads the variable.
+  void release() {
     const std::scoped_lock guard(mutex_);
     use_.reset();
     counted_.store(0, std::memory_order_relaxed);
-    if (measures_ != nullptr) measures_->reset();
+    measures_.reset();
+    measured_ = std::make_unique<std::once_flag>();
   }
 
  private:
@@ -87,7 +88,7 @@ class TrackedVariable {
   std::atomic<std::uint64_t> counted_{0};   // the number of its state; 0 at first
   const int measured_workers_;
   const bool has_slots_;
-  std::once_flag measured_;
+  std::unique_ptr<std::once_flag> measured_ = std::make_unique<std::once_flag>();  // new after each release
   std::unique_ptr<VariableMeasures> measures_;
 };
 
@@ -102,11 +103,18 @@ class TrackerResource final : public tensorflow::ResourceBase {
     }
   }
 
-  // Discards all counts; afterwards the variables may be updated under another strategy, through another
-  // tracker. Must be called while no thread updates or reads.
+  // Discards all counts. Must be called while no thread updates or reads.
   void reset() {
     tracker_.reset();
-    for (TrackedVariable& variable : tracked_) variable.reset();
+    for (TrackedVariable& variable : tracked_) {
+      if (variable.measures() != nullptr) variable.measures()->reset();
+    }
+  }
+
+  // Gives up the strategies of the variables: until the next update through this tracker they may be updated
+  // under others. Must be called while no thread updates or reads.
+  void release() {
+    for (TrackedVariable& variable : tracked_) variable.release();
   }
 
   Tracker& tracker() { return tracker_; }

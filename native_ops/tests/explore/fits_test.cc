@@ -44,7 +44,7 @@ class IfFits {
   void apply(R& region, const GradientDescent<double>& update, ThreadStats& stats) {
     const htm::ElidedUpdate<double> whole{update, region.memory(Holding::nothing), 0};
     const bool fits = update.touched() <= fitting_.fits[static_cast<std::size_t>(running_thread())];
-    htm::update_if(
+    htm::update_whole_or_by_block(
         fits, {.attempts = fitting_.budget, .spending = htm::Spending::study_tsx}, stats,
         [&](htm::Budget budget) {
           return htm::emulated::try_whole(own(), kMachine.line_bytes, whole, Locks(stripes_, update), budget,

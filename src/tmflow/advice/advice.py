@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from tmflow.advice import measurement, text
 from tmflow.advice.candidates import NO_LOCK, Way, check_consistency, other_workers, strategies_for
-from tmflow.advice.measurement import Counted, Measured, Subject
+from tmflow.advice.measurement import Counts, Measurement, Subject
 from tmflow.analysis import stats
 from tmflow.base.errors import BadInput
 from tmflow.native import automatic
@@ -20,19 +22,19 @@ if TYPE_CHECKING:
 
 ROUNDS_SHARE = 0.7  # of the time; the rest is for the counts and the accuracy
 EQUAL_SHARE = 0.08  # of the time: one training of those whose accuracy is compared
-Tell = Callable[[str], Any]
+Progress = Callable[[str], Any]
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedWay:
     """A way of training: microseconds per step, and its time over that of the fastest candidate, paired by round.
 
-    us: the median of the rounds. ratio: with its 95 % interval, None for the fastest itself. candidate: False for those
-    that are shown for comparison.
+    us: the geometric mean of the rounds. ratio: None for the fastest itself; the 95 % intervals of the candidates hold
+    together (Bonferroni). candidate: False for those that are shown for comparison.
     """
 
     way: Way
-    us: stats.Interval
+    us: float
     ratio: stats.Interval | None
     candidate: bool
 
@@ -61,21 +63,31 @@ class Advice:
     consistency: str
     rounds: int
     disturbed: bool | None
-    ranking: list[Ranked]
-    counts: dict[str, Counted | str]
+    ranking: list[RankedWay]
+    counts: dict[str, Counts | str]
     accuracy: list[Accuracy]
     lines: list[str]
     left_out: dict[str, str]
 
     @property
-    def best(self) -> Ranked:
+    def best(self) -> RankedWay:
         """The fastest candidate."""
         return self.ranking[0]
 
     @property
-    def equals(self) -> list[Ranked]:
+    def equals(self) -> list[RankedWay]:
         """The other candidates that may be as fast: the interval of the ratio to the fastest contains 1."""
         return [row for row in self.ranking[1:] if row.candidate and row.ratio is not None and row.ratio.low <= 1]
+
+    @property
+    def recommended(self) -> RankedWay:
+        """The fastest candidate, or what was found to be faster and loses nothing: fewer workers, or Keras's own."""
+        faster = [
+            row
+            for row in self.ranking
+            if not row.candidate and row.way.strategy != NO_LOCK and row.ratio is not None and row.ratio.high < 1
+        ]
+        return min(faster, key=lambda row: row.us, default=self.best)
 
     def __str__(self) -> str:
         return "\n".join(text.lines(self))
@@ -97,23 +109,27 @@ def advise(
     consistency: str = automatic.DEFAULT,
     validation: Any = None,
     seconds: float = 60,
-    tell: Tell = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> Advice:
     """Train a compiled Keras model under each strategy that guarantees a consistency, and rank them by time per step.
 
     dataset: a finite `tf.data.Dataset` of batches. consistency: what concurrent updates of a variable must guarantee,
     "element", "block" or "tensor". validation: a dataset, or (x, y), to compare the accuracy after equal time. seconds:
-    about how long it may take, 10 to 3,600. tell: is told what happens.
+    about how long it may take, 10 to 3,600. progress: is called with what happens next.
 
     All ways are measured in each of several rounds, in shuffled order, and compared within the rounds. Afterwards the
-    model and its optimizer are as they were. Raises BadInput for a model that cannot be trained so (`Workers.fit`).
+    model has its values again, its metrics are reset, and its optimizer has made no step. Beside the model, memory is
+    needed for the slots of some fifteen optimizers. Raises BadInput for a model that cannot be trained so
+    (`Workers.fit`).
     """
     from tmflow.advice.rehearsal import Rehearsal
 
-    guaranteed = _check(workers, consistency, seconds)
+    guaranteed = check(workers, consistency, seconds)
     rehearsal = Rehearsal(model, dataset, consistency=guaranteed)
     try:
-        return measured_advice(rehearsal, workers, guaranteed, seconds, validation=validation, tell=tell)
+        if validation is not None:
+            rehearsal.check_validation(validation)
+        return measured_advice(rehearsal, workers, guaranteed, seconds, validation=validation, progress=progress)
     finally:
         rehearsal.close()
 
@@ -125,7 +141,7 @@ def advise_for_sizes(
     *,
     consistency: str = automatic.DEFAULT,
     seconds: float = 60,
-    tell: Tell = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> Advice:
     """Rank the strategies for variables of given shapes, such as "3136x1024,1024", without a model.
 
@@ -133,9 +149,9 @@ def advise_for_sizes(
     """
     from tmflow.advice.sized_variables import SizedVariables, parse_shapes
 
-    guaranteed = _check(workers, consistency, seconds)
+    guaranteed = check(workers, consistency, seconds)
     subject = SizedVariables(parse_shapes(variables), step_us, consistency=guaranteed)
-    return measured_advice(subject, workers, guaranteed, seconds, tell=tell)
+    return measured_advice(subject, workers, guaranteed, seconds, progress=progress)
 
 
 def measured_advice(
@@ -145,10 +161,10 @@ def measured_advice(
     seconds: float,
     *,
     validation: Any = None,
-    tell: Tell,
+    progress: Progress,
 ) -> Advice:
     """Measure the candidates and what is shown for comparison, count, and compare the accuracy if there is a way to."""
-    tell("timing one step")
+    progress("timing one step")
     per_call = measurement.steps_of_call(subject)
     processors = len(os.sched_getaffinity(0))
     candidates = [Way(name, workers, per_call) for name in strategies_for(consistency, subject.optimiser)]
@@ -156,15 +172,15 @@ def measured_advice(
     own = [Way(None, per_call=n) for n in sorted({1, per_call})] if subject.has_own else []
     no_lock = Way(NO_LOCK, workers, per_call)
     ways = [*candidates[:2], *own, no_lock, *others, *candidates[2:]]  # the last ones wait if time is short
-    measured = measurement.measure(subject, ways, ROUNDS_SHARE * seconds, tell)
+    measured = measurement.measure(subject, ways, ROUNDS_SHARE * seconds, progress)
     ranking = rank(measured, candidates)
     best = ranking[0].way
-    counts = _counts(subject, {way: measured.calls[way] for way in (best, no_lock) if way in measured.calls}, tell)
+    counts = _counts(subject, {way: measured.calls[way] for way in (best, no_lock) if way in measured.calls}, progress)
     accuracy = []
     if validation is not None:
         compared = [row for row in ranking if row.way in (best, no_lock, *own[:1])]
-        accuracy = _accuracies(subject, compared, validation, EQUAL_SHARE * seconds, tell)  # type: ignore[arg-type]
-    return Advice(
+        accuracy = _accuracies(subject, compared, validation, EQUAL_SHARE * seconds, progress)  # type: ignore[arg-type]
+    advice = Advice(
         subject=subject.description,
         machine=f"{display_name(platform_facts())}; {processors} processors may be used",
         workers=workers,
@@ -174,12 +190,13 @@ def measured_advice(
         ranking=ranking,
         counts=counts,
         accuracy=accuracy,
-        lines=subject.lines(best, consistency),
+        lines=[],
         left_out={str(way): reason for way, reason in measured.left_out.items()},
     )
+    return replace(advice, lines=subject.lines(advice.recommended.way, consistency))
 
 
-def rank(measured: Measured, candidates: Sequence[Way]) -> list[Ranked]:
+def rank(measured: Measurement, candidates: Sequence[Way]) -> list[RankedWay]:
     """The measured ways, the fastest candidate first; then the others, which are shown for comparison.
 
     Raises BadInput if no candidate was measured.
@@ -188,37 +205,42 @@ def rank(measured: Measured, candidates: Sequence[Way]) -> list[Ranked]:
     if not known:
         reasons = "; ".join(f"{way}: {reason}" for way, reason in measured.left_out.items())
         raise BadInput(f"no strategy could be measured ({reasons}).")
-    times = {way: stats.median_interval(us) for way, us in measured.us.items()}
-    fastest = min(known, key=lambda way: times[way].estimate)
+    times = {way: math.exp(mean(map(math.log, us))) for way, us in measured.us.items()}
+    fastest = min(known, key=lambda way: times[way])
+    confidence = stats.joint_confidence(max(len(known) - 1, 1))
 
-    def ranked(way: Way) -> Ranked:
-        ratio = None if way == fastest else stats.ratio_interval(measured.us[way], measured.us[fastest])
-        return Ranked(way, times[way], ratio, way in known)
+    def ranked(way: Way) -> RankedWay:
+        of_candidate = confidence if way in known else stats.CONFIDENCE
+        ratio = None
+        if way != fastest:
+            ratio = stats.ratio_interval(measured.us[way], measured.us[fastest], of_candidate)
+        return RankedWay(way, times[way], ratio, way in known)
 
     others = [way for way in measured.us if way not in known]
-    return [ranked(way) for way in (*sorted(known, key=lambda way: times[way].estimate), *others)]
+    return [ranked(way) for way in (*sorted(known, key=lambda way: times[way]), *others)]
 
 
-def _json_row(row: Ranked) -> dict[str, Any]:
+def _json_row(row: RankedWay) -> dict[str, Any]:
     ratio, low, high = (None, None, None) if row.ratio is None else row.ratio[:3]
     return {
         "strategy": row.way.strategy, "workers": row.way.workers, "steps_per_call": row.way.per_call,
-        "us_per_step": row.us.estimate, "ratio": ratio, "ratio_low": low, "ratio_high": high,
+        "us_per_step": row.us, "ratio": ratio, "ratio_low": low, "ratio_high": high,
         "candidate": row.candidate,
     }  # fmt: skip
 
 
-def _check(workers: int, consistency: str, seconds: float) -> automatic.Consistency:
+def check(workers: int, consistency: str, seconds: float) -> automatic.Consistency:
+    """The consistency. Raises BadInput for a number or a name that is not allowed."""
     automatic.check_workers(workers)
     if not isinstance(seconds, int | float) or not 10 <= seconds <= 3600:
         raise BadInput(f"seconds is {seconds!r}, but should be a number from 10 to 3,600.")
     return check_consistency(consistency)
 
 
-def _counts(subject: Subject, calls: Mapping[Way, int], tell: Tell) -> dict[str, Counted | str]:
-    counts: dict[str, Counted | str] = {}
+def _counts(subject: Subject, calls: Mapping[Way, int], progress: Progress) -> dict[str, Counts | str]:
+    counts: dict[str, Counts | str] = {}
     for way, n in calls.items():
-        tell(f"counting what {way.strategy} loses")
+        progress(f"counting what {way.strategy} loses")
         try:
             counts[str(way.strategy)] = subject.count(way, n)
         except BadInput as error:
@@ -227,13 +249,12 @@ def _counts(subject: Subject, calls: Mapping[Way, int], tell: Tell) -> dict[str,
 
 
 def _accuracies(
-    rehearsal: Rehearsal, rows: Sequence[Ranked], validation: Any, seconds: float, tell: Tell
+    rehearsal: Rehearsal, rows: Sequence[RankedWay], validation: Any, seconds: float, progress: Progress
 ) -> list[Accuracy]:
     """Train for about the same time in each way, as long as its measured time per step says, and evaluate."""
     reached = []
     for row in rows:
-        tell(f"training for {seconds:.0f} s: {row.way}")
-        calls = max(row.way.workers, round(seconds * 1e6 / (row.us.estimate * row.way.per_call)))
-        taken = rehearsal.run(row.way, calls)
-        reached.append(Accuracy(row.way, taken, rehearsal.evaluate(validation)))
+        progress(f"training for {seconds:.0f} s: {row.way}")
+        calls = max(row.way.workers, round(seconds * 1e6 / (row.us * row.way.per_call)))
+        reached.append(Accuracy(row.way, *rehearsal.reached(row.way, calls, validation)))
     return reached

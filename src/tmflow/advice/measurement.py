@@ -14,23 +14,24 @@ from tmflow.native.automatic import AUTO
 from tmflow.runfile.record import MachineState
 from tmflow.runner import machine_load
 
-LEAST_ROUNDS = 3  # for an interval that means something
+MIN_ROUNDS = 3  # for an interval that means something
 SLICE_S = 0.4  # of one way in a round
-CALL_S = 0.2  # the longest call of TensorFlow
-LEAST_CALLS = 4  # of a worker in a round
+MAX_CALL_S = 0.2  # the longest call of TensorFlow
+MIN_CALLS = 4  # of a worker in a round
 PREPARING = 0.5  # the share of the time after which no further way is prepared
 
 
-class Counted(NamedTuple):
+class Counts(NamedTuple):
     """Counts of a way in a run of its own, because counting makes its steps slower.
 
-    lost: the share of the updates of elements, None if it is not counted. waiting, holding: of the workers' time, the
-    shares in which they waited for locks and held them; None if the strategy has no such locks.
+    lost: the share of the updates of elements, None if it is not counted. waited_us, held_us: microseconds of a step in
+    which its updates waited for locks and held them, summed over the variables, which TensorFlow updates at the same
+    time; None if the strategy has no such locks.
     """
 
     lost: float | None
-    waiting: float | None = None
-    holding: float | None = None
+    waited_us: float | None = None
+    held_us: float | None = None
 
 
 class Subject(Protocol):
@@ -59,7 +60,7 @@ class Subject(Protocol):
     def run(self, way: Way, calls: int) -> float:
         """The seconds that so many calls of a way take."""
 
-    def count(self, way: Way, calls: int) -> Counted:
+    def count(self, way: Way, calls: int) -> Counts:
         """What a way loses, and how long its workers wait. Raises BadInput if it cannot be counted."""
 
     def lines(self, way: Way, consistency: str) -> list[str]:
@@ -67,7 +68,7 @@ class Subject(Protocol):
 
 
 @dataclass
-class Measured:
+class Measurement:
     """The times of the ways: microseconds per step by round, the same rounds for all ways.
 
     us: wall time over the steps of all workers. calls: of a way in a round. left_out: the ways for which there was no
@@ -87,29 +88,29 @@ def steps_of_call(subject: Subject) -> int:
     subject.prepare(way)
     calls = calls_of_slice(subject, way)
     step_s = subject.run(way, calls) / calls
-    return max(1, min(subject.most_per_call, int(CALL_S / step_s)))
+    return max(1, min(subject.most_per_call, int(MAX_CALL_S / step_s)))
 
 
 def calls_of_slice(subject: Subject, way: Way) -> int:
     """The calls of a prepared way in a round: about SLICE_S, and as many for each worker."""
-    calls = LEAST_CALLS * way.workers
+    calls = MIN_CALLS * way.workers
     for _ in range(2):  # the first run has its costs of beginning
         call_s = max(subject.run(way, calls) / calls, 1e-9)
-    return max(LEAST_CALLS, round(SLICE_S / call_s / way.workers)) * way.workers
+    return max(MIN_CALLS, round(SLICE_S / call_s / way.workers)) * way.workers
 
 
-def measure(subject: Subject, ways: Sequence[Way], seconds: float, tell: Callable[[str], Any]) -> Measured:
+def measure(subject: Subject, ways: Sequence[Way], seconds: float, progress: Callable[[str], Any]) -> Measurement:
     """Prepare the ways in their order, and run all of them in each round, in an order shuffled by its number.
 
-    Raises BadInput if three rounds would take twice the time.
+    Raises BadInput if the three rounds that there are at least would take longer than twice the time.
     """
-    began, measured = time.monotonic(), Measured()
+    began, measured = time.monotonic(), Measurement()
     before = machine_load.sample()
     for way in ways:
         if time.monotonic() - began > PREPARING * seconds:
             measured.left_out[way] = "no time was left"
             continue
-        tell(f"preparing {way}")
+        progress(f"preparing {way}")
         try:
             subject.prepare(way)
             measured.calls[way] = calls_of_slice(subject, way)
@@ -118,10 +119,10 @@ def measure(subject: Subject, ways: Sequence[Way], seconds: float, tell: Callabl
             continue
         measured.us[way] = []
     last_round_s = 0.0
-    while (left := seconds - (time.monotonic() - began)) > last_round_s or measured.rounds < LEAST_ROUNDS:
-        if measured.rounds < LEAST_ROUNDS and left < -seconds:
-            raise BadInput(f"{seconds:g} seconds are too short for {LEAST_ROUNDS} rounds: give more with --seconds.")
-        tell(f"round {measured.rounds + 1}")
+    while (left := seconds - (time.monotonic() - began)) > last_round_s or measured.rounds < MIN_ROUNDS:
+        if measured.rounds < MIN_ROUNDS and left < -seconds:
+            raise BadInput(f"the time is too short for {MIN_ROUNDS} rounds of all ways: allow more seconds.")
+        progress(f"round {measured.rounds + 1}")
         began_round = time.monotonic()
         for way in random.Random(measured.rounds).sample(list(measured.us), len(measured.us)):
             calls = measured.calls[way]

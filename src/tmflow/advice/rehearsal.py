@@ -1,4 +1,4 @@
-"""A Keras model that trains in many ways, and is as it was afterwards."""
+"""A Keras model that trains in many ways, and has its values again afterwards."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import tensorflow as tf
 
 from tmflow import optimizers
 from tmflow.advice.candidates import Way
-from tmflow.advice.measurement import Counted
+from tmflow.advice.measurement import Counts
 from tmflow.base.errors import BadInput
 from tmflow.native.automatic import AUTO
 from tmflow.native.ops import Stats
-from tmflow.optimizers.strategy_optimizer import StrategyOptimizer
+from tmflow.optimizers.strategy_optimizer import StrategyOptimizer, check_keras
 from tmflow.parallel import workers as parallel
 from tmflow.parallel.shared_reads import shared_reads
 from tmflow.parallel.threads import work_together
@@ -29,7 +29,7 @@ _KERAS = {"SGD": keras.optimizers.SGD, "Adagrad": keras.optimizers.Adagrad, "Ada
 _OUR_ARGUMENTS = ("strategy", "consistency", "workers", "measures")
 
 
-class _Prepared(NamedTuple):
+class _Training(NamedTuple):
     optimizer: Any
     train: Callable[[Any], Any]
 
@@ -37,7 +37,8 @@ class _Prepared(NamedTuple):
 class Rehearsal:
     """A compiled model and its data; each way has its own optimizer and traced function, and all share the variables.
 
-    Every run begins with the values that the variables had at first.
+    Every run begins with the values that the variables had at first. The optimizers keep their slots, each as large as
+    the variables, until the end.
     """
 
     has_own = True
@@ -45,13 +46,13 @@ class Rehearsal:
     def __init__(self, model: Any, dataset: Any, *, consistency: str) -> None:
         """`dataset`: a finite `tf.data.Dataset` of batches, which is repeated.
 
-        Raises BadInput for a model that is not compiled, whose optimizer is none of SGD, Adagrad and Adam, or that has
-        no trainable variables, and for data without a batch.
+        Raises BadInput for anything else, for a model that is not compiled, whose optimizer is none of SGD, Adagrad and
+        Adam, or that has no trainable variables.
         """
+        check_keras()
         parallel.check_compiled(model)
         self._kind, self._arguments = _describe(model.optimizer)
-        if next(iter(dataset), None) is None:
-            raise BadInput("the data has no batch.")
+        _check_dataset(dataset)
         parallel.build(model, dataset)
         if not model.trainable_variables:
             raise BadInput("the model has no trainable variables.")
@@ -60,7 +61,7 @@ class Rehearsal:
         self._all = [variable.value for variable in model.variables]
         self._values = [value.numpy() for value in self._all]
         self._batches = iter(dataset.repeat())
-        self._prepared: dict[Way, _Prepared] = {}
+        self._trainings: dict[Way, _Training] = {}
 
     @property
     def optimiser(self) -> str:
@@ -81,59 +82,74 @@ class Rehearsal:
         return parallel.steps_of_call(self.model)
 
     def lines(self, way: Way, consistency: str) -> list[str]:
-        """The lines of a training with `Workers.fit`."""
+        """The lines of a training so, with the arguments of the model's optimizer."""
         if way.strategy is None:
-            return ["keep your own: model.fit"]
-        rate = self._arguments["learning_rate"]
-        optimizer = f"tmflow.optimizers.{self._kind}({f'{rate:.3g}' if isinstance(rate, float) else '...'}"
+            steps = f", steps_per_execution={way.per_call}" if way.per_call > 1 else ""
+            return [f"model.compile(optimizer, loss=..., metrics=...{steps})    # Keras's own", "model.fit(dataset)"]
         chosen = f'consistency="{consistency}"' if way.strategy == AUTO else f'strategy="{way.strategy}"'
+        arguments = ", ".join([*_code(self._kind, self._arguments), chosen])
+        steps = f", steps_per_call={way.per_call}" if way.per_call != self.most_per_call else ""
         return [
             "import tmflow.optimizers",
-            f"model.compile({optimizer}, {chosen}), loss=..., metrics=...)",
-            f"tmflow.Workers({way.workers}).fit(model, dataset, epochs=...)",
+            f"model.compile(tmflow.optimizers.{self._kind}({arguments}), loss=..., metrics=...)",
+            f"tmflow.Workers({way.workers}).fit(model, dataset, epochs=...{steps})",
         ]
 
     def prepare(self, way: Way, measures: Measures = "usual") -> None:
-        """Trace the function of a way, and build its optimizer. Raises what Keras or the optimizer raises."""
-        optimizer = self._optimizer(way, measures)
-        with _state_kept(self.model, optimizer, way.per_call), self._reading(way):
-            self.model.make_train_function(force=True)
-            train = self.model.train_function
-            with parallel.atomic_additions:
-                train(self._batches)
-        self._prepared[way] = _Prepared(optimizer, train)
-        self.restore()
-        _free(optimizer)
+        """Build the optimizer of a way and trace its function, with one call. Raises BadInput if it cannot be."""
+        self._trainings[way] = self._traced(self._optimizer(way, measures), way)
 
     def run(self, way: Way, calls: int) -> float:
         """Make so many calls of a prepared way, from the values of the beginning; returns the seconds."""
-        seconds = self._time(way, calls)
-        _free(self._prepared[way].optimizer)
-        return seconds
+        training = self._trainings[way]
+        try:
+            return self._time(training, way.workers, calls)
+        finally:
+            _release(training.optimizer)
 
-    def count(self, way: Way, calls: int) -> Counted:
+    def count(self, way: Way, calls: int) -> Counts:
         """Run a way with full measures. Raises BadInput for rows and for what else they cannot count."""
-        usual = self._prepared[way]
-        self.prepare(way, "full")
-        optimizer = self._prepared[way].optimizer
-        seconds = self._time(way, calls)
-        stats: Stats = optimizer.counters()
-        _free(optimizer)
-        self._prepared[way] = usual
+        training = self._traced(self._optimizer(way, "full"), way)
+        try:
+            training.optimizer.reset_counters()
+            self._time(training, way.workers, calls)
+            stats: Stats = training.optimizer.counters()
+        finally:
+            _release(training.optimizer)
         expected = sum(row["expected"] for row in stats.lost)
         lost = sum(row["lost"] for row in stats.lost) / expected if expected else None
-        waited, held = (
-            sum(row.get(name) or 0.0 for row in stats.counters) / (seconds * way.workers)
+        steps = (calls + 1) * way.per_call  # with that before the clock
+        waited_us, held_us = (
+            1e6 * sum(row.get(name) or 0.0 for row in stats.counters) / steps
             for name in ("lock_waited_s", "lock_held_s")
         )
-        return Counted(lost, waited, held) if held else Counted(lost)
+        return Counts(lost, waited_us, held_us) if held_us else Counts(lost)
 
-    def evaluate(self, validation: Any) -> dict[str, float]:
-        """The loss and the metrics of the present values on a dataset, or on (x, y)."""
-        data = (
-            {"x": validation} if isinstance(validation, tf.data.Dataset) else dict(zip("xy", validation, strict=True))
-        )
-        return {name: float(value) for name, value in self.model.evaluate(**data, verbose=0, return_dict=True).items()}
+    def reached(self, way: Way, calls: int, validation: Any) -> tuple[float, dict[str, float]]:
+        """The seconds, and the loss and the metrics, of a training by an optimizer that has made no step before.
+
+        validation: a `tf.data.Dataset` of batches, (x, y) or (x, y, sample_weight).
+        """
+        optimizer = self._optimizer(way, "usual")
+        optimizer.build(self.model.trainable_variables)
+        state = [(variable.value, variable.value.numpy()) for variable in optimizer.variables]
+        training = self._traced(optimizer, way)
+        try:
+            for variable, value in state:
+                variable.assign(value)
+            seconds = self._time(training, way.workers, calls, before=0)
+        finally:
+            _release(optimizer)
+        data = {"x": validation} if isinstance(validation, tf.data.Dataset) else _named(validation)
+        reached = self.model.evaluate(**data, verbose=0, return_dict=True)
+        return seconds, {name: float(value) for name, value in reached.items()}
+
+    def check_validation(self, validation: Any) -> None:
+        """Raise BadInput unless the accuracy can be measured on it."""
+        if isinstance(validation, tf.data.Dataset):
+            _check_dataset(validation)
+        elif not isinstance(validation, tuple) or len(validation) not in (2, 3):
+            raise BadInput("validation should be a tf.data.Dataset of batches, (x, y) or (x, y, sample_weight).")
 
     def restore(self) -> None:
         """Give the variables the values that they had at first."""
@@ -141,24 +157,42 @@ class Rehearsal:
             variable.assign(value)
 
     def close(self) -> None:
-        """Leave the model as it was: its values, its metrics, and its optimizer, which has made no step."""
+        """Give the model its values, reset its metrics, and let other optimizers update it."""
         self.restore()
+        for training in self._trainings.values():
+            _release(training.optimizer)
         self.model.reset_metrics()
         self.model.train_function = self.model.test_function = self.model.predict_function = None
 
-    def _time(self, way: Way, calls: int) -> float:
+    def _traced(self, optimizer: Any, way: Way) -> _Training:
+        with _state_kept(self.model, optimizer, way.per_call), self._reading(way):
+            self.model.make_train_function(force=True)
+            train = self.model.train_function
+            try:
+                with parallel.atomic_additions:
+                    train(self._batches)
+            except tf.errors.OpError as error:
+                raise BadInput(f"{way} cannot train this model: {_last_line(error)}") from error
+            finally:
+                _release(optimizer)
+        return _Training(optimizer, train)
+
+    def _time(self, training: _Training, workers: int, calls: int, before: int = 1) -> float:
+        """The seconds of so many calls, after some `before` the clock: the first one copies what was just assigned."""
         self.restore()
-        train, numbers = self._prepared[way].train, itertools.count()  # whose next is atomic
+        numbers = itertools.count()  # whose next is atomic
 
         def call() -> bool:
             if next(numbers) >= calls:
                 return False
-            train(self._batches)
+            training.train(self._batches)
             return True
 
         with parallel.atomic_additions:
+            for _ in range(before):
+                training.train(self._batches)
             began = time.monotonic()
-            work_together(way.workers, call)
+            work_together(workers, call)
             return time.monotonic() - began
 
     def _optimizer(self, way: Way, measures: Measures) -> Any:
@@ -167,7 +201,6 @@ class Rehearsal:
         ours: Mapping[str, Any] = {
             "strategy": way.strategy,
             "consistency": self._consistency if way.strategy == AUTO else None,
-            "workers": way.workers,
             "measures": measures,
         }
         return _OURS[self._kind].from_config({**self._arguments, **ours})
@@ -182,10 +215,10 @@ class Rehearsal:
                 yield
 
 
-def _free(optimizer: Any) -> None:
-    """Let the optimizer of another way update the variables, under another strategy."""
-    if isinstance(optimizer, StrategyOptimizer):
-        optimizer.reset_counters()
+def _release(optimizer: Any) -> None:
+    """Let the optimizers of other ways update the variables, under other strategies."""
+    if isinstance(optimizer, StrategyOptimizer) and optimizer.built:
+        optimizer.release()
 
 
 @contextmanager
@@ -202,8 +235,36 @@ def _state_kept(model: Any, optimizer: Any, per_call: int) -> Iterator[None]:
 def _describe(optimizer: Any) -> tuple[str, dict[str, Any]]:
     """The kind of an optimizer, and its configuration without the arguments that tmflow adds."""
     kind = type(optimizer).__name__
-    known = isinstance(optimizer, StrategyOptimizer) or type(optimizer) is _KERAS.get(kind)
-    if not known:
+    if not isinstance(optimizer, StrategyOptimizer) and type(optimizer) is not _KERAS.get(kind):
         raise BadInput(f"the optimizer is {kind}; tmflow has SGD, Adagrad and Adam.")
     config = optimizer.get_config()
     return kind, {name: value for name, value in config.items() if name not in _OUR_ARGUMENTS}
+
+
+def _code(kind: str, arguments: Mapping[str, Any]) -> Iterator[str]:
+    """The arguments that are not Keras's defaults, as code; `...` for a schedule."""
+    usual = _KERAS[kind]().get_config()
+    for name, value in arguments.items():
+        if name == "name" or (name != "learning_rate" and value == usual.get(name)):
+            continue
+        text = "..." if isinstance(value, dict) else f"{value:.7g}" if isinstance(value, float) else repr(value)
+        yield text if name == "learning_rate" else f"{name}={text}"
+
+
+def _check_dataset(dataset: Any) -> None:
+    if not isinstance(dataset, tf.data.Dataset):
+        raise BadInput(f"the data is of type {type(dataset).__name__}, but should be a tf.data.Dataset of batches.")
+    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+        raise BadInput("the dataset is infinite: end it with dataset.take(n), the number of batches of an epoch.")
+    if next(iter(dataset), None) is None:
+        raise BadInput("the data has no batch.")
+
+
+def _named(validation: Any) -> dict[str, Any]:
+    return dict(zip(("x", "y", "sample_weight"), validation, strict=False))
+
+
+def _last_line(error: tf.errors.OpError) -> str:
+    """The reason in an error of TensorFlow, which comes after the trace of the graph."""
+    lines = [line for line in str(error.message).splitlines() if line.strip() and "[[" not in line]
+    return lines[-1].strip() if lines else type(error).__name__

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tmflow.advice.candidates import Way
-from tmflow.advice.measurement import Counted
+from tmflow.advice.measurement import Counts
 from tmflow.arrays.shared_parameters import SharedParameters
 from tmflow.base.errors import BadInput
 from tmflow.native.automatic import AUTO, Consistency
 from tmflow.parallel.threads import work_together
 
-MOST_ELEMENTS = 1_000_000_000
+MAX_ELEMENTS = 1_000_000_000
+WORK_ELEMENTS = 20_000  # of a worker's private array, which a second-level cache holds
 _SHAPE = re.compile(r"[1-9][0-9]*(x[1-9][0-9]*)*")
 
 
@@ -70,20 +71,19 @@ class SizedVariables:
         """The seconds of so many steps."""
         return self._run(way, calls)
 
-    def count(self, way: Way, calls: int) -> Counted:
+    def count(self, way: Way, calls: int) -> Counts:
         """The share of the updates of elements that was lost."""
         calls = min(calls, 2**23)  # a float32 counts exactly up to 2^24
         self._run(way, calls)
         kept = sum(float(array.sum(dtype=np.float64)) for array in self._values.values())
         expected = calls * sum(array.size for array in self._values.values())
-        return Counted(1 - kept / expected)
+        return Counts(1 - kept / expected)
 
     def _run(self, way: Way, calls: int) -> float:
         for array in self._values.values():
             array.fill(0)
         shared = SharedParameters(
-            self._values, strategy=str(way.strategy), workers=way.workers,
-            consistency=self._consistency if way.strategy == AUTO else None,
+            self._values, strategy=str(way.strategy), consistency=self._consistency if way.strategy == AUTO else None
         )  # fmt: skip
         numbers = itertools.count()  # whose next is atomic
 
@@ -94,19 +94,23 @@ class SizedVariables:
             shared.apply(self._gradients, -1.0)
             return True
 
-        began = time.monotonic()
-        work_together(way.workers, step)
-        seconds = time.monotonic() - began
-        shared.close()
-        return seconds
+        try:
+            began = time.monotonic()
+            work_together(way.workers, step)
+            return time.monotonic() - began
+        finally:
+            shared.close()
 
     def _work(self) -> None:
         if not self._step_us:
             return
         array: NDArray[Any] | None = getattr(self._works, "array", None)
         if array is None:
-            array = self._works.array = np.full(math.ceil(self._step_us * self._elements_per_us), 0.5)
-        np.sin(array, out=array)
+            array = self._works.array = np.full(WORK_ELEMENTS, 0.5)
+        whole, rest = divmod(round(self._step_us * self._elements_per_us), WORK_ELEMENTS)
+        for _ in range(whole):
+            np.sin(array, out=array)
+        np.sin(array[:rest], out=array[:rest])
 
 
 def parse_shapes(text: str) -> list[tuple[int, ...]]:
@@ -116,14 +120,14 @@ def parse_shapes(text: str) -> list[tuple[int, ...]]:
         if not _SHAPE.fullmatch(one.strip()):
             raise BadInput(f"'{one.strip()}' is no shape of a variable; shapes are like 3136x1024,1024.")
         shapes.append(tuple(int(number) for number in one.strip().split("x")))
-    if (elements := sum(math.prod(shape) for shape in shapes)) > MOST_ELEMENTS:
-        raise BadInput(f"the variables have {elements:,} elements, more than {MOST_ELEMENTS:,}.")
+    if (elements := sum(math.prod(shape) for shape in shapes)) > MAX_ELEMENTS:
+        raise BadInput(f"the variables have {elements:,} elements, more than {MAX_ELEMENTS:,}.")
     return shapes
 
 
 def _arithmetic_speed() -> float:
     """Elements of an array whose sine takes a microsecond, measured."""
-    array, best = np.full(20_000, 0.5), math.inf
+    array, best = np.full(WORK_ELEMENTS, 0.5), math.inf
     for _ in range(20):
         began = time.perf_counter()
         np.sin(array, out=array)

@@ -10,8 +10,11 @@ from tmflow.base.text import interval, listed
 from tmflow.native.automatic import AUTO
 
 if TYPE_CHECKING:
-    from tmflow.advice.advice import Accuracy, Advice, Ranked
-    from tmflow.advice.measurement import Counted
+    from tmflow.advice.advice import Accuracy, Advice, RankedWay
+    from tmflow.advice.measurement import Counts
+
+
+CONCLUSIVE_ROUNDS = 6
 
 
 def lines(advice: Advice) -> Iterator[str]:
@@ -22,7 +25,10 @@ def lines(advice: Advice) -> Iterator[str]:
     yield f"{advice.rounds} rounds{disturbed}; consistency {advice.consistency}; [95 % interval]"
     yield ""
     yield from _table(advice)
-    yield "us per step: wall time over the steps of all workers, median of the rounds; the ratios are paired by round"
+    yield (
+        "us per step: wall time over the steps of all workers, geometric mean of the rounds. The ratios are paired by "
+        "round; their intervals hold together."
+    )
     yield ""
     yield from _differences(advice)
     yield from _workers(advice)
@@ -45,18 +51,22 @@ def _table(advice: Advice) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _cells(row: Ranked) -> tuple[str, str, str]:
+def _cells(row: RankedWay) -> tuple[str, str, str]:
     loses = " (may lose updates)" if row.way.strategy == NO_LOCK else ""
     ratio = "1" if row.ratio is None else interval(*row.ratio[:3])
-    return f"{row.way}{loses}", f"{row.us.estimate:.4g}", ratio
+    return f"{row.way}{loses}", f"{row.us:.4g}", ratio
 
 
 def _differences(advice: Advice) -> Iterator[str]:
     best = advice.best.way.strategy
     if names := [str(row.way.strategy) for row in advice.equals]:
         yield f"{best} has the smallest time, but no difference to {listed(names)} was found."
+    elif advice.rounds < CONCLUSIVE_ROUNDS:
+        yield f"{best} has the smallest time, but {advice.rounds} rounds are too few to conclude: allow more seconds."
     elif sum(row.candidate for row in advice.ranking) > 1:
         yield f"{best} is faster than each of the others that were measured with it."
+    if advice.recommended != advice.best:
+        yield f"{advice.recommended.way} is faster than all of them."
 
 
 def _workers(advice: Advice) -> Iterator[str]:
@@ -68,23 +78,21 @@ def _workers(advice: Advice) -> Iterator[str]:
             yield f"Keras's optimizer in one thread{calls} takes {took} as {advice.best.way} for a step."
     of_auto = sorted((row for row in advice.ranking if row.way.strategy == AUTO), key=lambda row: row.way.workers)
     if len(of_auto) > 1:
-        times = [f"{row.us.estimate:.4g} us with {row.way.workers}" for row in of_auto]
+        times = [f"{row.us:.4g} us with {row.way.workers}" for row in of_auto]
         yield f"By the number of workers, auto takes {listed(times)}."
 
 
-def _counted(strategy: str, counted: Counted | str) -> Iterator[str]:
+def _counted(strategy: str, counted: Counts | str) -> Iterator[str]:
     if isinstance(counted, str):
         yield f"What {strategy} loses is not counted: {counted.rstrip('.')}."
         return
     if counted.lost is not None:
         lost = "no update" if counted.lost == 0 else f"{100 * counted.lost:.2g} % of the updates of elements"
         yield f"{strategy} lost {lost} in a run that counts."
-    if counted.waiting is not None and counted.holding is not None:
-        rest = 1 - counted.waiting - counted.holding
+    if counted.waited_us is not None and counted.held_us is not None:
         yield (
-            f"Of the workers' time in it, {100 * counted.waiting:.2g} % was waiting for locks, "
-            f"{100 * counted.holding:.2g} % updates under locks, and {100 * rest:.2g} % all else: reads, gradients, "
-            "and TensorFlow's own work."
+            f"A step's updates waited {counted.waited_us:.2g} us for locks in it and held them for "
+            f"{counted.held_us:.2g} us, summed over the variables. All else is reads, gradients, and TensorFlow's work."
         )
 
 

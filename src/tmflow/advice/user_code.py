@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tmflow.base.errors import BadInput, unknown
 
 
-class Built(NamedTuple):
+class UserModel(NamedTuple):
     """A compiled Keras model, its data, and what its accuracy is measured on, if it is given."""
 
     model: Any
@@ -20,14 +20,14 @@ class Built(NamedTuple):
     validation: Any = None
 
 
-def build(target: str) -> Built:
+def build(target: str) -> UserModel:
     """Call a function of a file, named as in "training.py:build", which returns (model, dataset[, validation]).
 
     Raises BadInput if there is no such file or function, if either raises (its trace is printed before), and if the
     function returns anything else.
     """
-    path, _, name = target.partition(":")
-    if not name:
+    path, _, name = target.rpartition(":")
+    if not path or not name.isidentifier():
         raise BadInput(f"'{target}' names no function; write a file and a function, such as training.py:build.")
     function = _function(Path(path), name)
     built = _run(function, f"{name} of {path}")
@@ -36,18 +36,18 @@ def build(target: str) -> Built:
             f"{name} of {path} returned {_kind(built)}, but should return (model, dataset) or (model, dataset, "
             "validation)."
         )
-    return Built(*built)
+    return UserModel(*built)
 
 
 def _function(path: Path, name: str) -> Callable[[], Any]:
     if not path.is_file():
         raise BadInput(f"{path} is no file.")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(f"advised_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise BadInput(f"{path} is no Python file: its name should end with .py.")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent.resolve()))  # so that it imports its neighbours, as when it is run
-    sys.modules[path.stem] = module  # for dataclasses and pickle
+    sys.modules[spec.name] = module  # for dataclasses and pickle
     loader = spec.loader
     _run(lambda: loader.exec_module(module), str(path))
     functions = {key: value for key, value in vars(module).items() if callable(value) and not key.startswith("_")}
@@ -66,4 +66,4 @@ def _run(function: Callable[[], Any], what: str) -> Any:
 
 
 def _kind(value: Any) -> str:
-    return f"a tuple of {len(value)}" if isinstance(value, tuple) else f"a {type(value).__name__}"
+    return f"a tuple of {len(value)}" if isinstance(value, tuple) else f"a value of type {type(value).__name__}"

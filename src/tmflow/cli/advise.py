@@ -43,18 +43,19 @@ def advise(
         raise BadInput("--variables and --step-us go together.")
     from tmflow.advice import advice, user_code
 
-    def tell(what: str) -> None:
+    def progress(what: str) -> None:
         if not as_json:
             print(what, file=sys.stderr)
 
     if variables is not None and step_us is not None:
         given = advice.advise_for_sizes(
-            variables, step_us, workers, consistency=consistency, seconds=seconds, tell=tell
+            variables, step_us, workers, consistency=consistency, seconds=seconds, progress=progress
         )
     else:
+        advice.check(workers, consistency, seconds)  # before the user's code
         built = user_code.build(str(target))
         given = advice.advise(
             built.model, built.dataset, workers,
-            consistency=consistency, validation=built.validation, seconds=seconds, tell=tell,
+            consistency=consistency, validation=built.validation, seconds=seconds, progress=progress,
         )  # fmt: skip
     print_result(as_json, given.as_json(), [str(given)])

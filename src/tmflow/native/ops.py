@@ -143,7 +143,7 @@ class Tracker:
         return {"worker": worker, "variable": self.variables[variable], "mechanism": mechanism, **described, "n": n}
 
     def reset(self, session: Any = None) -> None:
-        """Reset all counts to zero, and let other trackers choose the strategy; `session` as for `stats`."""
+        """Reset all counts to zero; `session` as for `stats`."""
         if session is None:
             self._ops.tmflow_reset_tracker(self.handle)
         else:

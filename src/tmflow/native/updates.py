@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from tmflow.native.registry import ResolvedStrategy
 if TYPE_CHECKING:
     from tmflow.spec.factors import Measures
 
+_TRACKED_BY = "_tmflow_tracker"  # the attribute of a variable with its last tracker, a weak reference to the handle
 _ANY_WORKER = -1  # each update borrows the counters of a worker
 
 
@@ -81,6 +83,22 @@ class Updates:
     def reset(self) -> None:
         """Discard the counts. Call it while no thread updates."""
         self._tracker.reset()
+
+    def take_over(self, variables: Sequence[Any]) -> None:
+        """Let these updates choose the strategy of `tf.Variable`s that others have updated before.
+
+        A function that was traced for the former updates keeps their tracker, and so their strategy, alive: it gives
+        them up here. No thread may update the variables meanwhile.
+        """
+        for variable in variables:
+            former = getattr(variable, _TRACKED_BY, None)
+            if former is not None and (handle := former()) is not None:
+                loader.ops().tmflow_release_tracker(handle)
+            setattr(variable, _TRACKED_BY, weakref.ref(self._tracker.handle))
+
+    def release(self) -> None:
+        """Give up the strategy, so that others may choose one. Call it while no thread updates."""
+        loader.ops().tmflow_release_tracker(self._tracker.handle)
 
     def _apply(
         self, rule: str, variable: Any, index: int, gradient: Any, rate: Any, *slots: Any, **attributes: Any

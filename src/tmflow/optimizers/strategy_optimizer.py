@@ -16,7 +16,6 @@ from tmflow.native.updates import Updates
 from tmflow.spec.factors import Measures
 
 _TYPES = (tf.float32, tf.float64)
-_UPDATED_BY = "_tmflow_updates"  # the attribute of a variable with its last optimizer's updates
 
 
 class SlotRule(NamedTuple):
@@ -57,7 +56,7 @@ class StrategyOptimizer:
         **keywords: Any,
     ) -> None:
         """See the derived class. Raises BadInput for what is wrong, and Unsupported if the strategy cannot run here."""
-        _check_keras()
+        check_keras()
         resolved, places = automatic.resolve(strategy, consistency), automatic.check_workers(workers)
         super().__init__(*args, **_without_unsupported(keywords))  # Keras allows no attributes before
         self.strategy, self.consistency, self.workers, self.measures = strategy, consistency, workers, measures
@@ -65,9 +64,10 @@ class StrategyOptimizer:
         self._iterations.assign_add = partial(add_atomically, self._iterations)
 
     def build(self, variables: Sequence[Any]) -> None:
-        """Create the slots of the variables, and take these over from an earlier optimizer, whose counts are discarded.
+        """Create the slots of the variables, and take these over from an earlier optimizer of tmflow.
 
-        Raises BadInput for a model or a variable that cannot be trained so.
+        No thread may train them with that one meanwhile. Raises BadInput for a model or a variable that cannot be
+        trained so.
         """
         if self.built:
             return
@@ -81,7 +81,8 @@ class StrategyOptimizer:
         has_slots = self._optimiser != "sgd"
         self._check_strategy(has_slots=has_slots)
         self._updates = Updates(names, self._resolved, self._places, self.measures, has_slots=has_slots)
-        _take_over(variables, self._updates)
+        with tf.init_scope():
+            self._updates.take_over([_tf_variable(variable) for variable in variables])
 
     def _check_strategy(self, *, has_slots: bool) -> None:
         """Raise BadInput for what the strategy or full measures cannot do with this optimizer."""
@@ -106,11 +107,15 @@ class StrategyOptimizer:
         return self._built_updates().stats()
 
     def reset_counters(self) -> None:
-        """Discard the counts; until its next step, another optimizer may update the variables under another strategy.
+        """Discard the counts. Call it while no thread trains. Raises BadInput before the first step."""
+        self._built_updates().reset()
+
+    def release(self) -> None:
+        """Let others update the variables under another strategy, until the next step; the counts stay.
 
         Call it while no thread trains. Raises BadInput before the first step.
         """
-        self._built_updates().reset()
+        self._built_updates().release()
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor, as Keras saves them."""
@@ -157,7 +162,7 @@ class StrategyOptimizer:
             return
         for variable in variables:
             if self._use_weight_decay(variable):
-                value = getattr(variable, "value", variable)
+                value = _tf_variable(variable)
                 decay = tf.cast(self.weight_decay, value.dtype)
                 self._descend(value, value * decay, tf.cast(self.learning_rate, value.dtype))
 
@@ -176,19 +181,12 @@ def add_atomically(variable: Any, amount: Any) -> Any:
     return value.assign_add(tf.broadcast_to(tf.cast(amount, value.dtype), value.shape))
 
 
-def _take_over(variables: Sequence[Any], updates: Updates) -> None:
-    """Let these updates choose the strategy, although the model was compiled with another optimizer before.
-
-    A function that was traced for the former one keeps its tracker, and so its strategy.
-    """
-    with tf.init_scope():
-        for variable in variables:
-            if (former := getattr(variable, _UPDATED_BY, None)) is not None:
-                former.reset()
-            setattr(variable, _UPDATED_BY, updates)
+def _tf_variable(variable: Any) -> Any:
+    """The `tf.Variable` of a variable of Keras; of TensorFlow the variable itself."""
+    return variable.value if isinstance(variable, keras.Variable) else variable
 
 
-def _check_keras() -> None:
+def check_keras() -> None:
     """Raise BadInput for a state of Keras or TensorFlow in which the optimizers cannot work."""
     if (backend := keras.backend.backend()) != "tensorflow":
         raise BadInput(f"Keras's backend is {backend}; tmflow's optimizers need tensorflow (KERAS_BACKEND).")

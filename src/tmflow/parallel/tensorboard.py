@@ -15,7 +15,7 @@ TAGS = {
     "updates": "updates of variables",
     "attempts": "attempts of transactions",
     "commits": "commits",
-    "fallbacks": "updates under a lock after aborts",
+    "fallbacks": "updates under a lock instead of a transaction",
     "lock_waited_s": "seconds of waiting for locks",
     "lock_held_s": "seconds of holding locks",
 }
@@ -42,7 +42,9 @@ class CounterBoard(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has
             kind = type(self.model.optimizer).__name__
             raise BadInput(f"the optimizer is {kind}, which has no counters: use one of tmflow.optimizers.")
         if self._writer is None:
-            with tf.Graph().as_default():  # such a writer is of no eager mode, but tf.summary needs TensorBoard here
+            with (
+                tf.Graph().as_default()
+            ):  # FileWriter refuses eager mode; tf.summary would need the package tensorboard
                 self._writer = tf.compat.v1.summary.FileWriter(self._log_dir)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:

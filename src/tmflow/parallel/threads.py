@@ -9,10 +9,10 @@ POLL_S = 0.1  # how often the caller's thread looks whether to go on
 
 
 def work_together(workers: int, call: Callable[[], bool], go_on: Callable[[], bool] = lambda: True) -> None:
-    """Run `call` again and again in each of so many threads, until it returns False, and `go_on` in this one.
+    """Call `call` repeatedly in each of so many threads, until it returns False.
 
-    Returns when all calls have ended: a thread's own are over, `go_on`, which is asked some ten times a second, has
-    returned False, or one has raised. The first exception of a thread is raised here.
+    This thread calls `go_on` some ten times a second; if it returns False, or a call raises, no thread makes another
+    call. Returns when all threads have ended. The first exception of a thread is raised here.
     """
     stop, failed = threading.Event(), list[BaseException]()
 

@@ -216,7 +216,7 @@ def _variables(model: Any) -> list[Any]:
 def check_compiled(model: Any) -> None:
     """Raise BadInput for a model that is not compiled, or compiled in a way that no strategy can serve."""
     if not getattr(model, "compiled", False):
-        raise BadInput("the model is not compiled: call model.compile with an optimizer of tmflow.optimizers first.")
+        raise BadInput("the model is not compiled: call model.compile first, with an optimizer and a loss.")
     if getattr(model, "jit_compile", False):
         raise BadInput(
             "the model is compiled with jit_compile, but XLA does not know tmflow's updates: use jit_compile=False."

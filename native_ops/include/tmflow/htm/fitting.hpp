@@ -54,23 +54,35 @@ void wait_until_free(const TouchedLocks<T, Atom>& locks) noexcept {
 // real processor fail, because its cache holds other lines too and does not replace exactly the oldest
 // (docs/strategies/emulated.md, "How far it is off").
 template <class T>
-bool fits(const GradientDescent<T>& update, const probe::UpdateCapacity& capacity, std::size_t blocks) {
+bool fits(const GradientDescent<T>& update, const probe::UpdateCapacity& capacity, const Blocks& blocks) {
   const auto lines = [shift = std::countr_zero(capacity.line_bytes)](std::size_t elements) {
     return ((elements * sizeof(T) - 1) >> shift) + 1;
   };
   const std::size_t arrays = 1 + (update.slots != nullptr ? update.slots->count() : 0);
   const std::size_t touched = update.touched();
   if (touched == 0) return true;
-  const std::size_t rows = update.rows != nullptr ? update.rows->rows.size() : 1;
-  const std::size_t written = arrays * rows * lines(touched / rows);
-  const std::size_t read = lines(touched) + std::min(blocks, update.rows != nullptr ? rows : blocks);
+  std::size_t changed = lines(touched), read = changed, locks = blocks.count();
+  if (const auto* const rows = update.rows) {
+    // A row that does not begin with a line, or with a block, may touch one more.
+    const std::size_t width = rows->width, n = rows->rows.size();
+    const std::size_t more = width * sizeof(T) % capacity.line_bytes != 0 ? 1 : 0;
+    changed = n * (lines(width) + more);
+    read += n * sizeof(rows->rows[0]) / capacity.line_bytes + 1;
+    locks =
+        std::min(locks, n * (width % blocks.length == 0 ? width / blocks.length : width / blocks.length + 2));
+  } else if (update.dense != nullptr) {
+    read = lines(update.dense->input.size()) + lines(update.dense->output.size());
+  }
+  const std::size_t written = arrays * changed;
+  read += locks;
   return 5 * written <= 4 * capacity.written_lines && 5 * (written + read) <= 4 * capacity.touched_lines;
 }
 
 // Makes an update once: `whole(budget)` tries it as one transaction and returns whether that has committed;
 // `by_block()` makes it block by block. An update that does not fit has no budget.
 template <class Whole, class ByBlock>
-void update_if(bool fits, Budget budget, ThreadStats& stats, const Whole& whole, const ByBlock& by_block) {
+void update_whole_or_by_block(bool fits, Budget budget, ThreadStats& stats, const Whole& whole,
+                              const ByBlock& by_block) {
   if (!fits) budget.attempts = 0;
   if (!whole(budget)) {
     by_block();

@@ -21,10 +21,9 @@ namespace tmflow {
 // ones. A worker numbers its updates from 1, and makes one at a time.
 class RowUpdates {
  public:
-  // Of older updates the rows are not known any more.
-  static constexpr std::size_t kKept = 65'536;
-
-  explicit RowUpdates(int workers) : workers_(static_cast<std::size_t>(workers)) {}
+  // `kept`: so many row numbers are kept for each worker; the rows of older updates are not known any more.
+  explicit RowUpdates(int workers, std::size_t kept = std::size_t{1} << 21)
+      : kept_(kept), workers_(static_cast<std::size_t>(workers)) {}
 
   std::size_t workers() const noexcept { return workers_.size(); }
 
@@ -33,7 +32,9 @@ class RowUpdates {
     OfWorker& own = workers_[worker].value;
     const std::lock_guard held(own.lock);
     own.latest.emplace_back(rows.begin(), rows.end());
-    if (own.latest.size() > kKept) own.latest.pop_front();
+    for (own.rows += rows.size(); own.rows > kept_ && own.latest.size() > 1; own.latest.pop_front()) {
+      own.rows -= own.latest.front().size();
+    }
     return {worker, ++own.begun};
   }
 
@@ -59,6 +60,7 @@ class RowUpdates {
   void reset() noexcept {
     for (auto& of : workers_) {
       of.value.latest.clear();
+      of.value.rows = 0;
       of.value.begun = 0;
       of.value.ended.store(0, std::memory_order_relaxed);
     }
@@ -66,12 +68,14 @@ class RowUpdates {
 
  private:
   struct OfWorker {
-    mutable SpinLock lock;                         // of the next two
+    mutable SpinLock lock;                         // of the next three
     std::deque<std::vector<std::int64_t>> latest;  // the rows of updates, up to number `begun`
+    std::size_t rows = 0;                          // in `latest`
     std::int64_t begun = 0;
     std::atomic<std::int64_t> ended{0};
   };
 
+  const std::size_t kept_;
   std::vector<Padded<OfWorker>> workers_;
 };
 
@@ -105,8 +109,7 @@ class WatchedRows {
     });
   }
 
-  // A read during which a worker began more than RowUpdates::kKept updates counts as torn if the rows of one
-  // are not known any more.
+  // A read counts as torn if the rows of an update that began meanwhile are not known any more.
   bool torn() const {
     if (!intact_) return true;
     for (std::size_t worker = 0; worker < ended_.size(); ++worker) {

@@ -81,8 +81,8 @@ class Shadow {
         guarded_(std::min(guarded, std::max<std::size_t>(elements, 1))),
         blocks_(elements == 0 ? 0 : block_of(elements - 1) + 1),
         contained_(has_slots ? blocks_.size() : 0),
-        stampers_(stampers),
-        stamps_(blocks_.size() * stampers),
+        stampers_((stampers + kStampsOfLine - 1) / kStampsOfLine * kStampsOfLine),
+        stamps_(blocks_.size() * stampers_),
         kernel_(kernel) {}
 
   std::size_t elements() const noexcept { return elements_; }
@@ -240,6 +240,8 @@ class Shadow {
   const std::size_t elements_, guarded_;
   std::vector<Block> blocks_;
   std::vector<Contained> contained_;  // by block; empty without slots
+  // Rounded up, so that updates of different blocks write different lines: transactions would conflict.
+  static constexpr std::size_t kStampsOfLine = kCacheLine / sizeof(std::int64_t);
   const std::size_t stampers_;
   std::vector<std::atomic<std::int64_t>> stamps_;  // by block and worker
   const CountKernel kernel_;

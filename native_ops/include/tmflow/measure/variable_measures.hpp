@@ -156,7 +156,8 @@ class VariableMeasures {
   }
 
  private:
-  static constexpr std::size_t kMostOfRows = 1'000'000;  // counts; each takes two cache lines
+  static constexpr std::size_t kMostOfRows =
+      1'000'000;  // counts; each takes two cache lines, and one or more of stamps
 
   // The number of elements that one lock of the strategy guards; each lock has a multiple of them.
   std::size_t guarded_by(const Listed& listed, const Parameters& values) const {

@@ -80,7 +80,7 @@ class HtmIfFits {
       : transactions_("htm_if_fits", parameters),
         block_(static_cast<std::size_t>(parameters.integer("block"))),
         fits_(static_cast<std::size_t>(parameters.integer("fits"))),
-        capacity_(fits_ == 0 ? measured(parameters.text("machine")) : probe::UpdateCapacity{}) {}
+        capacity_(fits_ == 0 ? capacity_of(parameters.text("machine")) : probe::UpdateCapacity{}) {}
 
   template <Region R>
   void apply(R& region, const GradientDescent<typename R::Value>& update, ThreadStats& stats) {
@@ -89,9 +89,8 @@ class HtmIfFits {
     const auto memory = region.memory(Holding::nothing);
     const Stripes& stripes = stripes_of(memory.size());
     const htm::ElidedUpdate<T> whole{update, memory, 0, transactions_.processor};
-    const bool fits =
-        fits_ != 0 ? update.touched() <= fits_ : htm::fits(update, capacity_, stripes.blocks.count());
-    htm::update_if(
+    const bool fits = fits_ != 0 ? update.touched() <= fits_ : htm::fits(update, capacity_, stripes.blocks);
+    htm::update_whole_or_by_block(
         fits, transactions_.budget, stats,
         [&](htm::Budget budget) {
           return transactions_.provider.try_whole(whole, htm::TouchedLocks<T>(stripes, update), budget,
@@ -131,7 +130,7 @@ class HtmIfFits {
   }
 
  private:
-  static probe::UpdateCapacity measured(std::string_view machine) {
+  static probe::UpdateCapacity capacity_of(std::string_view machine) {
     try {
       return probe::update_capacity(machine);
     } catch (const probe::NotMeasured& reason) {
