@@ -21,26 +21,34 @@ from tmflow import optimizers
 from tmflow.datasets.text_file import read_text
 
 WIDTH, WINDOW, BATCH, EPOCHS, WORKERS = 32, 4, 64, 4, 2
-OFTEN = 50  # so many of the most frequent words stand near any other: they are left out
+FREQUENT = 50  # so many of the most frequent words are left out: they stand near any other
 
-if len(sys.argv) > 1:
-    path = Path(sys.argv[1])
-else:
-    path = Path(tempfile.mkdtemp()) / "documentation.txt"
-    path.write_text("\n".join(page.read_text() for page in sorted((Path(__file__).parents[1] / "docs").glob("*.md"))))
-text = read_text(path)  # without words that occur fewer than five times
-numbers, words = text.words[text.words >= OFTEN], len(text.counts)
+with tempfile.TemporaryDirectory() as folder:
+    pages = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+    path = Path(folder) / "documentation.txt"
+    path.write_text("\n".join(page.read_text() for page in pages))
+    text = read_text(Path(sys.argv[1]) if len(sys.argv) > 1 else path)  # without words that occur fewer than five times
+numbers, words = text.words[text.words >= FREQUENT], len(text.counts)
 
 draw = np.random.default_rng(1)
-near = [(numbers[:-distance], numbers[distance:]) for distance in range(1, WINDOW + 1)]
-centres, contexts = (np.concatenate(side) for side in zip(*near, strict=True))
-# For each true pair one of the same centre with a word of the text that is drawn at random.
-pairs = np.concatenate([np.stack([centres, contexts]), np.stack([centres, draw.choice(numbers, len(centres))])], axis=1)
-labels = np.repeat(np.float32([1, 0]), len(centres))
-order = draw.permutation(len(labels))[:250_000]
-examples = tf.data.Dataset.from_tensor_slices(((pairs[0][order], pairs[1][order]), labels[order]))
-held_out = len(order) // 10
-training, test = examples.skip(held_out).batch(BATCH, drop_remainder=True), examples.take(held_out).batch(1000)
+
+
+def examples_of(numbers):
+    """Pairs of near words, and for each a pair with a word of the text that is drawn at random; in random order."""
+    near = [(numbers[:-distance], numbers[distance:]) for distance in range(1, WINDOW + 1)]
+    centres, contexts = (np.concatenate(side) for side in zip(*near, strict=True))
+    others = draw.choice(numbers, len(centres))
+    pairs = np.concatenate([np.stack([centres, contexts]), np.stack([centres, others])], axis=1)
+    labels = np.repeat(np.float32([1, 0]), len(centres))
+    order = draw.permutation(len(labels))[:250_000]
+    return tf.data.Dataset.from_tensor_slices(((pairs[0][order], pairs[1][order]), labels[order]))
+
+
+rest = len(numbers) // 10  # the end of the text, for the test
+training, test = (
+    examples_of(numbers[:-rest]).batch(BATCH, drop_remainder=True),
+    examples_of(numbers[-rest:]).batch(1000),
+)
 
 
 def compiled(optimizer):

@@ -130,8 +130,8 @@ def main(report: Path) -> None:
         "",
         f"{WORKERS} workers, consistency block. A reference measures all candidates for {REFERENCE_S:g} s, and "
         f"the advice is asked for {ADVICES} times, with {ADVICE_S:g} s each, in a process of its own. The regret is "
-        "the reference's time of the advised strategy over that of its fastest, less 1; the fastest of several is also the "
-        "luckiest, so the regret is rather too large. `python -m tests.speed.advice_regret` measures again.",
+        "the reference's time of the advised strategy over that of its fastest, less 1; the fastest of several is "
+        "also the luckiest, so the regret is rather too large. `python -m tests.speed.advice_regret` measures again.",
         "",
         *sentences,
         "",

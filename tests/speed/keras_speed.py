@@ -266,11 +266,11 @@ def main(report: Path, seconds: float) -> None:
         "",
         "Each model in a process of its own, which trains it in every way in each round, for some 0.4 s or four calls, "
         "in shuffled order, from the same values. The time of a step is wall time over the steps of all threads. "
-        "Ratios are paired by round, with 95 % t intervals. TensorFlow has its usual pools of threads in all ways. `model.fit` makes one "
-        f"step in a call of TensorFlow; its time is that from its first step to its last. The other ways make "
-        f"{PER_CALL}, but for the threads under a lock, which call twice a step. Keras's Adam makes the gradient of an "
-        "embedding dense and changes all rows; ours changes the rows of the batch (lazy Adam). `python -m "
-        "tests.speed.keras_speed` measures again.",
+        "Ratios are paired by round, with 95 % t intervals. TensorFlow has its usual pools of threads in all ways. "
+        "`model.fit` makes one step in a call of TensorFlow; its time is that from its first step to its last. The "
+        f"other ways make {PER_CALL}, but for the threads under a lock, which call twice a step. Keras's Adam makes "
+        "the gradient of an embedding dense and changes all rows; ours changes the rows of the batch (lazy Adam). "
+        "`python -m tests.speed.keras_speed` measures again.",
         "",
         *tables(measured),
     ]
