@@ -22,7 +22,6 @@ from tmflow import datasets
 from tmflow.advice import measurement
 from tmflow.advice.advice import advise, rank
 from tmflow.advice.candidates import Way, strategies_for
-from tmflow.advice.rehearsal import Rehearsal
 from tmflow.analysis.stats import ratio_interval
 from tmflow.base.clock import utc_now
 from tmflow.base.files import write_text
@@ -86,6 +85,8 @@ def advised(name: str) -> str:
 def reference(name: str) -> dict[str, list[float]]:
     """Microseconds per step by round of each candidate."""
     import keras
+
+    from tmflow.advice.rehearsal import Rehearsal
 
     keras.utils.set_random_seed(1)
     rehearsal = Rehearsal(*MODELS[name](), consistency="block")

@@ -169,16 +169,16 @@ def measured_advice(
     processors = len(os.sched_getaffinity(0))
     candidates = [Way(name, workers, per_call) for name in strategies_for(consistency, subject.optimiser)]
     others = [Way(automatic.AUTO, n, per_call) for n in other_workers(workers, processors)]
-    own = [Way(None, per_call=n) for n in sorted({1, per_call})] if subject.has_own else []
+    of_keras = [Way(None, per_call=n) for n in sorted({1, per_call})] if subject.has_own else []
     no_lock = Way(NO_LOCK, workers, per_call)
-    ways = [*candidates[:2], *own, no_lock, *others, *candidates[2:]]  # the last ones wait if time is short
+    ways = [*candidates[:2], *of_keras, no_lock, *others, *candidates[2:]]  # the last ones wait if time is short
     measured = measurement.measure(subject, ways, ROUNDS_SHARE * seconds, progress)
     ranking = rank(measured, candidates)
     best = ranking[0].way
     counts = _counts(subject, {way: measured.calls[way] for way in (best, no_lock) if way in measured.calls}, progress)
     accuracy = []
     if validation is not None:
-        compared = [row for row in ranking if row.way in (best, no_lock, *own[:1])]
+        compared = [row for row in ranking if row.way in (best, no_lock, *of_keras[:1])]
         accuracy = _accuracies(subject, compared, validation, EQUAL_SHARE * seconds, progress)  # type: ignore[arg-type]
     advice = Advice(
         subject=subject.description,
@@ -201,23 +201,23 @@ def rank(measured: Measurement, candidates: Sequence[Way]) -> list[RankedWay]:
 
     Raises BadInput if no candidate was measured.
     """
-    known = [way for way in candidates if way in measured.us]
-    if not known:
+    compared = [way for way in candidates if way in measured.us]
+    if not compared:
         reasons = "; ".join(f"{way}: {reason}" for way, reason in measured.left_out.items())
         raise BadInput(f"no strategy could be measured ({reasons}).")
     times = {way: math.exp(mean(map(math.log, us))) for way, us in measured.us.items()}
-    fastest = min(known, key=lambda way: times[way])
-    confidence = stats.joint_confidence(max(len(known) - 1, 1))
+    fastest = min(compared, key=lambda way: times[way])
+    confidence = stats.joint_confidence(max(len(compared) - 1, 1))
 
     def ranked(way: Way) -> RankedWay:
-        of_candidate = confidence if way in known else stats.CONFIDENCE
+        of_candidate = confidence if way in compared else stats.CONFIDENCE
         ratio = None
         if way != fastest:
             ratio = stats.ratio_interval(measured.us[way], measured.us[fastest], of_candidate)
-        return RankedWay(way, times[way], ratio, way in known)
+        return RankedWay(way, times[way], ratio, way in compared)
 
-    others = [way for way in measured.us if way not in known]
-    return [ranked(way) for way in (*sorted(known, key=lambda way: times[way]), *others)]
+    others = [way for way in measured.us if way not in compared]
+    return [ranked(way) for way in (*sorted(compared, key=lambda way: times[way]), *others)]
 
 
 def _json_row(row: RankedWay) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from tmflow.parallel.shared_reads import shared_reads
 from tmflow.parallel.threads import work_together
 from tmflow.spec.factors import Measures
 
-_OURS: dict[str, Any] = {"SGD": optimizers.SGD, "Adagrad": optimizers.Adagrad, "Adam": optimizers.Adam}
+_TMFLOW: dict[str, Any] = {"SGD": optimizers.SGD, "Adagrad": optimizers.Adagrad, "Adam": optimizers.Adam}
 _KERAS = {"SGD": keras.optimizers.SGD, "Adagrad": keras.optimizers.Adagrad, "Adam": keras.optimizers.Adam}
 _OUR_ARGUMENTS = ("strategy", "consistency", "workers", "measures")
 
@@ -198,12 +198,12 @@ class Rehearsal:
     def _optimizer(self, way: Way, measures: Measures) -> Any:
         if way.strategy is None:
             return _KERAS[self._kind].from_config(self._arguments)
-        ours: Mapping[str, Any] = {
+        arguments: Mapping[str, Any] = {
             "strategy": way.strategy,
             "consistency": self._consistency if way.strategy == AUTO else None,
             "measures": measures,
         }
-        return _OURS[self._kind].from_config({**self._arguments, **ours})
+        return _TMFLOW[self._kind].from_config({**self._arguments, **arguments})
 
     @contextmanager
     def _reading(self, way: Way) -> Iterator[None]:

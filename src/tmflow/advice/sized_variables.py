@@ -107,8 +107,8 @@ class SizedVariables:
         array: NDArray[Any] | None = getattr(self._works, "array", None)
         if array is None:
             array = self._works.array = np.full(WORK_ELEMENTS, 0.5)
-        whole, rest = divmod(round(self._step_us * self._elements_per_us), WORK_ELEMENTS)
-        for _ in range(whole):
+        rounds, rest = divmod(round(self._step_us * self._elements_per_us), WORK_ELEMENTS)
+        for _ in range(rounds):
             np.sin(array, out=array)
         np.sin(array[:rest], out=array[:rest])
 
