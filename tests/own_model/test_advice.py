@@ -286,6 +286,8 @@ class TestOfAModel:
         assert "tmflow.optimizers.SGD(0.1, momentum=0.9, " in str(advice)
         tmflow.Workers(2).fit(model, data, verbose=0)
         assert sum(row["updates"] for row in model.optimizer.counters().counters) == 8 * 188
+        model.compile(optimizers.SGD(0.1, strategy="lock"), loss="sparse_categorical_crossentropy")
+        tmflow.Workers(2).fit(model, data, verbose=0)
 
     def test_an_interrupt_leaves_a_model_that_trains(self) -> None:
         import tmflow

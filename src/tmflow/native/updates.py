@@ -13,7 +13,7 @@ from tmflow.native.registry import ResolvedStrategy
 if TYPE_CHECKING:
     from tmflow.spec.factors import Measures
 
-_TRACKED_BY = "_tmflow_tracker"  # the attribute of a variable with its last tracker, a weak reference to the handle
+_TRACKED_BY = "_tmflow_trackers"  # the attribute of a variable with weak references to the handles of its trackers
 _ANY_WORKER = -1  # each update borrows the counters of a worker
 
 
@@ -91,10 +91,10 @@ class Updates:
         them up here. No thread may update the variables meanwhile.
         """
         for variable in variables:
-            former = getattr(variable, _TRACKED_BY, None)
-            if former is not None and (handle := former()) is not None:
-                loader.ops().tmflow_release_tracker(handle)
-            setattr(variable, _TRACKED_BY, weakref.ref(self._tracker.handle))
+            former = [tracker for tracker in getattr(variable, _TRACKED_BY, []) if tracker() is not None]
+            for tracker in former:
+                loader.ops().tmflow_release_tracker(tracker())
+            setattr(variable, _TRACKED_BY, [*former, weakref.ref(self._tracker.handle)])
 
     def release(self) -> None:
         """Give up the strategy, so that others may choose one. Call it while no thread updates."""
