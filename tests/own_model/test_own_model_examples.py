@@ -22,8 +22,8 @@ LINES = {
     "pytorch_hogwild": ["1 thread ", *THREADS],
 }
 NEEDED = {"keras": "keras", "tensorflow": "tensorflow", "pytorch": "torch"}
-# Of 50 % by chance for word2vec, whose pairs of words are hard to tell apart, and for the recommender.
-LEAST_ACCURACY = {"keras_word2vec": 57.0, "keras_recommender": 80.0}
+# By chance it is 50 % for word2vec, whose pairs of words are hard to tell apart, and for the recommender.
+LEAST_ACCURACY = {"keras_word2vec": 54.0, "keras_recommender": 80.0}
 
 
 @pytest.mark.slow

@@ -141,10 +141,19 @@ def test_workers_share_the_steps(strategy: str) -> None:
     "factors",
     [{"strategy": "spin"}, {"strategy": "striped", "block": 5}, EMULATED | {"chunk": 5}, *IF_FITS],
 )
-def test_lost_updates_of_rows_are_counted(factors: dict[str, Any]) -> None:
+def test_lost_updates_and_torn_reads_of_rows_are_counted(factors: dict[str, Any]) -> None:
     spec = spec_of(driver="native", measures="full", threads=2, batch=1, iterations=500, **factors)
     measured = checked(make_variant(spec, strategy_of(spec), 2, SEED).run(spec, SEED, synthetic.of_spec(spec, SEED)))
     assert [(row.variable, row.expected, row.lost) for row in measured.lost] == [("weights", 500 * 6 * 5, 0)]
+    assert [(row.variable, row.worker, row.reads) for row in measured.reads] == [
+        ("weights", 0, 250),
+        ("weights", 1, 250),
+    ]
+
+
+def test_torn_reads_of_rows_are_not_counted_beside_the_variable() -> None:
+    spec = spec_of(driver="native", measures="full", threads=2, batch=1, iterations=500, strategy="atomic")
+    measured = checked(make_variant(spec, strategy_of(spec), 2, SEED).run(spec, SEED, synthetic.of_spec(spec, SEED)))
     assert measured.reads == []
 
 
