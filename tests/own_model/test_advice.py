@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.conftest import Tmflow
 from tmflow.advice import measurement
 from tmflow.advice.advice import Advice, advise, advise_for_sizes, measured_advice, rank
 from tmflow.advice.candidates import Way, other_workers, strategies_for
@@ -217,7 +214,7 @@ class TestOfAModel:
         model, data, test = self.model()
         model.fit(data, epochs=1, verbose=0)
         optimizer, values = model.optimizer, [value.numpy() for value in model.variables]
-        advice = advise(model, data, 2, validation=test, seconds=10)
+        advice = advise(model, data, 2, validation=test, seconds=40)
         assert model.optimizer is optimizer
         assert int(optimizer.iterations) == 188
         for value, before in zip(model.variables, values, strict=True):
@@ -225,7 +222,7 @@ class TestOfAModel:
         ways = {str(row.way.strategy) for row in advice.ranking if row.candidate}
         assert {"auto", "striped"} <= ways
         assert advice.rounds >= 3
-        assert advice.counts[str(advice.best.way.strategy)].lost == 0  # type: ignore[union-attr]
+        assert advice.counts[str(advice.best.way.strategy)].lost == 0
         assert [one.way for one in advice.accuracy if one.way.strategy is None] == [Way(None)]
         assert all(one.reached["accuracy"] > 0.7 for one in advice.accuracy)
         assert model.fit(data, epochs=2, verbose=0).history["accuracy"][-1] > 0.8
@@ -252,7 +249,7 @@ class TestOfAModel:
         )
         model.compile(keras.optimizers.Adam(), loss="binary_crossentropy")
         data = tf.data.Dataset.from_tensor_slices((numbers, truth)).batch(16)
-        advice = advise(model, data, 2, seconds=10, consistency="tensor")
+        advice = advise(model, data, 2, seconds=40, consistency="tensor")  # on a busy machine 10 are too few
         assert {str(row.way.strategy) for row in advice.ranking if row.candidate} >= {"auto", "lock"}
         assert advice.counts["nolock"] == (
             'measures="full" counts lost updates of whole variables, not of rows, as an embedding has them.'
@@ -343,79 +340,6 @@ class TestOfAModel:
             advise(empty, data, seconds=10)
         with pytest.raises(BadInput, match="the model is not compiled"):
             advise(keras.Sequential([keras.layers.Dense(1)]), data, seconds=10)
-
-
-TRAINING = """
-def build():
-    import keras, numpy as np, tensorflow as tf
-    draw = np.random.default_rng(1)
-    images, labels = draw.random((800, 20), np.float32), draw.integers(0, 3, 800)
-    model = keras.Sequential([keras.Input((20,)), keras.layers.Dense(3, activation="softmax")])
-    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    return model, tf.data.Dataset.from_tensor_slices((images, labels)).batch(4), (images, labels)
-
-def raises():
-    raise ValueError("of the user")
-
-def returns():
-    return 3
-
-number = 4
-"""
-
-
-@pytest.mark.slow
-def test_the_command_measures_a_function_of_a_file(tmflow: Tmflow, tmp_path: Path) -> None:
-    pytest.importorskip("keras", reason="Keras comes with TensorFlow")
-    (tmp_path / "training.py").write_text(TRAINING)
-    done = tmflow("advise", f"{tmp_path / 'training.py'}:build", "--seconds", "10", "--consistency", "tensor")
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert lines[0].endswith(": 63 parameters in 2 variables")
-    assert lines[-3].strip() == "import tmflow.optimizers"
-    assert lines[-1].strip() == "tmflow.Workers(2).fit(model, dataset, epochs=...)"
-    assert "round 3" in done.stderr
-
-
-@pytest.mark.slow
-def test_the_command_measures_sizes(tmflow: Tmflow) -> None:
-    done = tmflow("advise", "--variables", "100x10,10", "--step-us", "20", "--seconds", "10", "--json")
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert document["ranking"][0]["candidate"]
-    assert document["counts"][document["ranking"][0]["strategy"]]["lost"] == 0
-    assert not done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ((), "advise needs a model, such as training.py:build, or --variables with --step-us, and not both."),
-        (("t.py:build", "--variables", "10", "--step-us", "1"), "and not both."),
-        (("--variables", "10"), "--variables and --step-us go together."),
-        (("training.py",), "'training.py' names no function; write a file and a function, such as training.py:build."),
-        (("absent.py:build",), "absent.py is no file."),
-        (("training.py:bild",), "unknown function of training.py, 'bild' (did you mean 'build'?); valid: build, rai"),
-        (("training.py:raises",), "raises of training.py raised ValueError; its trace is above."),
-        (
-            ("training.py:returns",),
-            "returns of training.py returned a value of type int, but should return (model, dataset)",
-        ),
-        (("broken.py:build",), "broken.py raised SyntaxError; its trace is above."),
-        (("--variables", "10", "--step-us", "1", "--workers", "0"), "workers is 0"),
-    ],
-)
-def test_wrong_input_is_one_sentence(
-    tmflow_here: Tmflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], sentence: str
-) -> None:
-    (tmp_path / "training.py").write_text(TRAINING)
-    (tmp_path / "broken.py").write_text("def build(:\n")
-    monkeypatch.chdir(tmp_path)
-    done = tmflow_here("advise", *arguments)
-    assert done.returncode == 2
-    assert sentence in done.stderr.splitlines()[-1]
-    if "raises" in str(arguments):
-        assert 'raise ValueError("of the user")' in done.stderr
 
 
 def test_a_round_has_as_many_calls_for_every_worker() -> None:

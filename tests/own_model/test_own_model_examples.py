@@ -42,4 +42,4 @@ def test_it_prints_a_time_and_an_accuracy_for_each_way(name: str) -> None:
         if start == "advised: ":
             continue
         assert re.search(r"\d s   ", line)
-        assert float(re.search(r"accuracy ([\d.]+) %", line)[1]) > LEAST_ACCURACY.get(name, 85)  # type: ignore[index]
+        assert float(re.search(r"accuracy ([\d.]+) %", line)[1]) > LEAST_ACCURACY.get(name, 85)

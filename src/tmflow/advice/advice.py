@@ -6,8 +6,9 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tmflow.advice import measurement, text
 from tmflow.advice.candidates import NO_LOCK, Way, check_consistency, other_workers, strategies_for
@@ -17,12 +18,11 @@ from tmflow.base.errors import BadInput
 from tmflow.native import automatic
 from tmflow.platform.facts import display_name, platform_facts
 
-if TYPE_CHECKING:
-    from tmflow.advice.rehearsal import Rehearsal
-
 ROUNDS_SHARE = 0.7  # of the time; the rest is for the counts and the accuracy
 EQUAL_SHARE = 0.08  # of the time: one training of those whose accuracy is compared
 Progress = Callable[[str], Any]
+Reach = Callable[[Way, int], tuple[float, dict[str, float]]]
+"""Trains in a way by so many calls: the seconds that it took, and the loss and metrics reached."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,8 @@ def advise(
     try:
         if validation is not None:
             rehearsal.check_validation(validation)
-        return measured_advice(rehearsal, workers, guaranteed, seconds, validation=validation, progress=progress)
+        reach = None if validation is None else partial(rehearsal.reached, validation=validation)
+        return measured_advice(rehearsal, workers, guaranteed, seconds, reach=reach, progress=progress)
     finally:
         rehearsal.close()
 
@@ -160,10 +161,10 @@ def measured_advice(
     consistency: automatic.Consistency,
     seconds: float,
     *,
-    validation: Any = None,
+    reach: Reach | None = None,
     progress: Progress,
 ) -> Advice:
-    """Measure the candidates and what is shown for comparison, count, and compare the accuracy if there is a way to."""
+    """Measure the candidates and what is shown for comparison, count, and compare what trainings reach, if they can."""
     progress("timing one step")
     per_call = measurement.steps_of_call(subject)
     processors = len(os.sched_getaffinity(0))
@@ -177,9 +178,9 @@ def measured_advice(
     best = ranking[0].way
     counts = _counts(subject, {way: measured.calls[way] for way in (best, no_lock) if way in measured.calls}, progress)
     accuracy = []
-    if validation is not None:
+    if reach is not None:
         compared = [row for row in ranking if row.way in (best, no_lock, *of_keras[:1])]
-        accuracy = _accuracies(subject, compared, validation, EQUAL_SHARE * seconds, progress)  # type: ignore[arg-type]
+        accuracy = _accuracies(reach, compared, EQUAL_SHARE * seconds, progress)
     advice = Advice(
         subject=subject.description,
         machine=f"{display_name(platform_facts())}; {processors} processors may be used",
@@ -248,13 +249,11 @@ def _counts(subject: Subject, calls: Mapping[Way, int], progress: Progress) -> d
     return counts
 
 
-def _accuracies(
-    rehearsal: Rehearsal, rows: Sequence[RankedWay], validation: Any, seconds: float, progress: Progress
-) -> list[Accuracy]:
+def _accuracies(reach: Reach, rows: Sequence[RankedWay], seconds: float, progress: Progress) -> list[Accuracy]:
     """Train for about the same time in each way, as long as its measured time per step says, and evaluate."""
     reached = []
     for row in rows:
         progress(f"training for {seconds:.0f} s: {row.way}")
         calls = max(row.way.workers, round(seconds * 1e6 / (row.us * row.way.per_call)))
-        reached.append(Accuracy(row.way, *rehearsal.reached(row.way, calls, validation)))
+        reached.append(Accuracy(row.way, *reach(row.way, calls)))
     return reached
