@@ -14,7 +14,8 @@ from tmflow.advice import measurement
 from tmflow.advice.advice import Advice, advise, advise_for_sizes, measured_advice, rank
 from tmflow.advice.candidates import Way, other_workers, strategies_for
 from tmflow.advice.measurement import Counts, Measurement, measure
-from tmflow.advice.sized_variables import SizedVariables, parse_shapes
+from tmflow.advice.shapes import Shape
+from tmflow.advice.sized_variables import SizedVariables
 from tmflow.base.errors import BadInput
 
 FAST, SLOW, OWN = Way("striped", 2), Way("lock", 2), Way(None)
@@ -139,7 +140,7 @@ def test_what_is_not_different_is_said_to_be_so() -> None:
 
 
 def test_lost_updates_of_sized_variables_are_counted() -> None:
-    subject = SizedVariables([(300, 10), (10,)], 0, consistency="block")
+    subject = SizedVariables([Shape((300, 10)), Shape((10,))], 0, consistency="block")
     for strategy in ("auto", "striped", "lock"):
         assert subject.count(Way(strategy, 2), 2000) == Counts(0)
     assert subject.count(Way("nolock", 1), 500) == Counts(0)
@@ -147,27 +148,20 @@ def test_lost_updates_of_sized_variables_are_counted() -> None:
     assert all((array == 500).all() for array in arrays.values())
 
 
+def test_rows_of_sized_variables_are_updated_and_counted() -> None:
+    subject = SizedVariables([Shape((50, 4), rows=3), Shape((10,))], 0, consistency="block")
+    assert subject.description == "210 float32 in 2 variables, 22 of which are updated after every 0 us of work"
+    for strategy in ("auto", "striped", "lock"):
+        assert subject.count(Way(strategy, 2), 2000) == Counts(0)
+    rows = subject._values["variable 1"]
+    assert rows.sum() == 2000 * 3 * 4
+    assert (rows == rows[:, :1]).all()  # whole rows
+    assert len(np.unique(rows[:, 0])) > 1  # different ones in different steps
+
+
 def test_work_between_updates_takes_about_its_time() -> None:
-    idle, busy = (SizedVariables([(10,)], us, consistency="block") for us in (0, 2000))
+    idle, busy = (SizedVariables([Shape((10,))], us, consistency="block") for us in (0, 2000))
     assert busy.run(Way("lock", 1), 20) > idle.run(Way("lock", 1), 20) + 20 * 0.0015
-
-
-@pytest.mark.parametrize(
-    ("shapes", "sentence"),
-    [
-        ("3136x1024,", "'' is no shape"),
-        ("10x0", "'10x0' is no shape"),
-        ("ten", "'ten' is no shape of a variable; shapes are like 3136x1024,1024."),
-        ("100000x100000", "have 10,000,000,000 elements, more than 1,000,000,000"),
-    ],
-)
-def test_shapes_that_are_none_are_named(shapes: str, sentence: str) -> None:
-    with pytest.raises(BadInput, match=sentence):
-        parse_shapes(shapes)
-
-
-def test_shapes_are_those_of_arrays() -> None:
-    assert parse_shapes("3136x1024, 1024") == [(3136, 1024), (1024,)]
 
 
 @pytest.mark.parametrize(

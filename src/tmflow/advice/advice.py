@@ -146,9 +146,11 @@ def advise_for_sizes(
 ) -> Advice:
     """Rank the strategies for variables of given shapes, such as "3136x1024,1024", without a model.
 
-    step_us: how long a worker computes between two updates. For the rest see `advise`.
+    variables: see `parse_shapes`; an embedding of which a step updates 64 rows is "100000x16:64". step_us: how long a
+    worker computes between two updates. For the rest see `advise`.
     """
-    from tmflow.advice.sized_variables import SizedVariables, parse_shapes
+    from tmflow.advice.shapes import parse_shapes
+    from tmflow.advice.sized_variables import SizedVariables
 
     guaranteed = check(workers, consistency, seconds)
     subject = SizedVariables(parse_shapes(variables), step_us, consistency=guaranteed)

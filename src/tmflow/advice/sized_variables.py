@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,35 +14,35 @@ from numpy.typing import NDArray
 
 from tmflow.advice.candidates import Way
 from tmflow.advice.measurement import Counts
+from tmflow.advice.shapes import Shape
 from tmflow.arrays.shared_parameters import SharedParameters
 from tmflow.base.errors import BadInput
 from tmflow.native.automatic import AUTO, Consistency
 from tmflow.parallel.threads import work_together
 
-MAX_ELEMENTS = 1_000_000_000
 WORK_ELEMENTS = 20_000  # of a worker's private array, which a second-level cache holds
-_SHAPE = re.compile(r"[1-9][0-9]*(x[1-9][0-9]*)*")
+MAX_DRAWN = 1_000_000  # numbers of rows of a variable that are drawn in advance
 
 
 class SizedVariables:
     """Variables of float32 that workers update after every so many microseconds of work of their own.
 
-    An update adds 1 to every element, so the values count the updates that were not lost. The work in between is
-    arithmetic on a private array: it uses no memory that others use, and the interpreter lock is free meanwhile.
+    An update adds 1 to every element, or to those of some rows that were drawn at random, so the values count the
+    updates that were not lost. The work in between is arithmetic on a private array: it uses no memory that others use,
+    and the interpreter lock is free meanwhile.
     """
 
     most_per_call = 1
     optimiser = "sgd"
     has_own = False
 
-    def __init__(self, shapes: list[tuple[int, ...]], step_us: float, *, consistency: Consistency) -> None:
-        """`step_us`: what a step takes but for the updates; see `parse_shapes`. Raises BadInput for a negative time."""
+    def __init__(self, shapes: Sequence[Shape], step_us: float, *, consistency: Consistency) -> None:
+        """`step_us`: what a step takes but for the updates. Raises BadInput for a negative time."""
         if not 0 <= step_us <= 60_000_000:
             raise BadInput(f"a step of {step_us:g} microseconds is none of 0 to 60,000,000.")
-        self._values = {
-            f"variable {number}": np.zeros(shape, np.float32) for number, shape in enumerate(shapes, start=1)
-        }
-        self._gradients = {name: np.ones_like(array) for name, array in self._values.items()}
+        self._shapes = {f"variable {number}": shape for number, shape in enumerate(shapes, start=1)}
+        self._values = {name: np.zeros(shape.dimensions, np.float32) for name, shape in self._shapes.items()}
+        self._gradients = {name: _gradients(shape) for name, shape in self._shapes.items()}
         self._step_us, self._consistency = step_us, consistency
         self._works = threading.local()
         self._elements_per_us = _arithmetic_speed()
@@ -50,9 +50,11 @@ class SizedVariables:
     @property
     def description(self) -> str:
         """The number of elements, and the time of a step."""
-        elements = sum(array.size for array in self._values.values())
+        elements, updated = self._sums()
+        of_which = "" if updated == elements else f", {updated:,} of which are"
         return (
-            f"{elements:,} float32 in {len(self._values)} variables, updated after every {self._step_us:g} us of work"
+            f"{elements:,} float32 in {len(self._values)} variables{of_which or ','} updated after every "
+            f"{self._step_us:g} us of work"
         )
 
     def lines(self, way: Way, consistency: str) -> list[str]:
@@ -76,8 +78,8 @@ class SizedVariables:
         calls = min(calls, 2**23)  # a float32 counts exactly up to 2^24
         self._run(way, calls)
         kept = sum(float(array.sum(dtype=np.float64)) for array in self._values.values())
-        expected = calls * sum(array.size for array in self._values.values())
-        return Counts(1 - kept / expected)
+        _, updated = self._sums()
+        return Counts(1 - kept / (calls * updated))
 
     def _run(self, way: Way, calls: int) -> float:
         for array in self._values.values():
@@ -88,10 +90,11 @@ class SizedVariables:
         numbers = itertools.count()  # whose next is atomic
 
         def step() -> bool:
-            if next(numbers) >= calls:
+            number = next(numbers)
+            if number >= calls:
                 return False
             self._work()
-            shared.apply(self._gradients, -1.0)
+            shared.apply({name: of[number % len(of)] for name, of in self._gradients.items()}, -1.0)
             return True
 
         try:
@@ -100,6 +103,11 @@ class SizedVariables:
             return time.monotonic() - began
         finally:
             shared.close()
+
+    def _sums(self) -> tuple[int, int]:
+        """The elements of all variables, and those that a step updates."""
+        shapes = self._shapes.values()
+        return sum(shape.elements for shape in shapes), sum(shape.updated for shape in shapes)
 
     def _work(self) -> None:
         if not self._step_us:
@@ -113,16 +121,13 @@ class SizedVariables:
         np.sin(array[:rest], out=array[:rest])
 
 
-def parse_shapes(text: str) -> list[tuple[int, ...]]:
-    """Parse shapes such as "3136x1024,1024". Raises BadInput for what is none, and for too many elements."""
-    shapes = []
-    for one in text.split(","):
-        if not _SHAPE.fullmatch(one.strip()):
-            raise BadInput(f"'{one.strip()}' is no shape of a variable; shapes are like 3136x1024,1024.")
-        shapes.append(tuple(int(number) for number in one.strip().split("x")))
-    if (elements := sum(math.prod(shape) for shape in shapes)) > MAX_ELEMENTS:
-        raise BadInput(f"the variables have {elements:,} elements, more than {MAX_ELEMENTS:,}.")
-    return shapes
+def _gradients(shape: Shape) -> list[Any]:
+    """The gradients of the steps, in turn: ones for the whole variable, or for different rows of it."""
+    if shape.rows is None:
+        return [np.ones(shape.dimensions, np.float32)]
+    values, random = np.ones((shape.rows, *shape.dimensions[1:]), np.float32), np.random.default_rng(0)
+    drawn = max(2, min(64, MAX_DRAWN // shape.rows))
+    return [(random.choice(shape.dimensions[0], shape.rows, replace=False), values) for _ in range(drawn)]
 
 
 def _arithmetic_speed() -> float:

@@ -26,7 +26,10 @@ def advise(
     ] = "block",
     seconds: Annotated[float, typer.Option(help="About how long it may take, 10 to 3600.")] = 60,
     variables: Annotated[
-        str | None, typer.Option(help="Shapes such as 3136x1024,1024, in place of a model; needs --step-us.")
+        str | None,
+        typer.Option(
+            help="Shapes such as 3136x1024,1024 in place of a model, or 100000x16:64 for an embedding of which a step updates 64 rows; needs --step-us."
+        ),
     ] = None,
     step_us: Annotated[
         float | None, typer.Option(help="Microseconds that a worker computes between two updates.")
