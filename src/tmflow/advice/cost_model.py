@@ -28,7 +28,7 @@ from tmflow.base.text import listed
 SHRINKAGE = 0.3  # the penalty of the squared coefficients, in units of a case's squared error
 MIN_CASES = 5  # of a strategy with a number of workers; others are not predicted
 COVERED = 0.9  # the share of the held-out errors that an interval of a prediction covers
-ALONE = "alone"  # in place of a strategy: the time of `lock` over that of one worker
+ONE_WORKER = "one worker"  # in place of a strategy: the time of `lock` over that of one worker
 
 Group = Literal["model", "machine"]
 
@@ -61,14 +61,14 @@ class CostModel:
         for case in cases:
             of_workers = logs[Workers(case.workers, case.oversubscribed)]
             lock_us = math.exp(float(np.log(case.us[LOCK]).mean()))
-            of_workers[ALONE].append((case.density, math.log(lock_us / case.alone_us)))
+            of_workers[ONE_WORKER].append((case.density, math.log(lock_us / case.alone_us)))
             for strategy, log in case.logs.items():
                 if strategy != LOCK:
                     of_workers[strategy].append((case.density, log))
         self._curves = {
             workers: {name: _Curve(points) for name, points in of_workers.items() if len(points) >= MIN_CASES}
             for workers, of_workers in logs.items()
-            if len(of_workers[ALONE]) >= MIN_CASES
+            if len(of_workers[ONE_WORKER]) >= MIN_CASES
         }
 
     @property
@@ -87,14 +87,14 @@ class CostModel:
         if workers not in self._curves:
             raise BadInput(f"no runs compare strategies with {_named(workers)}; there are some with {self._numbers()}.")
         density, curves = elements / alone_us, self._curves[workers]
-        lock_us = alone_us * math.exp(curves[ALONE].at(density))
+        lock_us = alone_us * math.exp(curves[ONE_WORKER].at(density))
         predictions = [
             Prediction(name, lock_us * math.exp(log), math.exp(log), curve.cases)
             for name, curve in curves.items()
-            if name != ALONE
+            if name != ONE_WORKER
             for log in [curve.at(density)]
         ]
-        predictions.append(Prediction(LOCK, lock_us, 1.0, curves[ALONE].cases))
+        predictions.append(Prediction(LOCK, lock_us, 1.0, curves[ONE_WORKER].cases))
         return sorted(predictions, key=lambda prediction: prediction.ratio)
 
     def _numbers(self) -> str:

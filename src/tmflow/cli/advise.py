@@ -28,7 +28,8 @@ def advise(
     variables: Annotated[
         str | None,
         typer.Option(
-            help="Shapes such as 3136x1024,1024 in place of a model, or 100000x16:64 for an embedding of which a step updates 64 rows; needs --step-us."
+            help="Shapes such as 3136x1024,1024 in place of a model, or 100000x16:64 for an embedding of which a step "
+            "updates 64 rows; needs --step-us."
         ),
     ] = None,
     step_us: Annotated[
