@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.conftest import ROOT
+from tests.speed.cost_model_error import published_cases, report
 from tmflow.base.errors import BadInput
 from tmflow.benchmark.page_numbers import filled_page
 from tmflow.reports.pages.bundle_runs import published_machines
@@ -26,6 +27,12 @@ def test_the_pages_have_the_numbers_of_the_published_runs(monkeypatch: pytest.Mo
 def test_docs_speed_has_the_numbers_of_the_saved_benchmarks() -> None:
     for path, text in filled_page(ROOT).items():
         assert path.read_text(encoding="utf-8") == text, f"{path.relative_to(ROOT)} differs: call `make results`"
+
+
+@pytest.mark.slow
+def test_the_page_of_the_cost_model_has_the_errors_of_the_published_runs() -> None:
+    page = ROOT / "docs" / "speed" / "cost-model.md"
+    assert page.read_text(encoding="utf-8") == report(published_cases()), "call python -m tests.speed.cost_model_error"
 
 
 @pytest.mark.slow
