@@ -1,4 +1,4 @@
-"""A PyTorch model that two threads train at the same time: a lock, no lock (Hogwild), and tmflow's own choice.
+"""A PyTorch model: its own SGD in one thread, and two threads with a lock, no lock (Hogwild), and tmflow's choice.
 
 Needs PyTorch, which tmflow does not: .venv/bin/pip install torch, then .venv/bin/python examples/pytorch_hogwild.py
 """
@@ -25,32 +25,55 @@ def network():
     return nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
 
 
+def batches(number, threads):
+    """The batches of a thread, in the order of the epoch."""
+    for epoch in range(EPOCHS):
+        order = torch.randperm(1500, generator=torch.Generator().manual_seed(epoch))
+        yield from order.split(BATCH)[number::threads]
+
+
+def loss_of(model, batch):
+    return nn.functional.cross_entropy(model(training[0][batch]), training[1][batch])
+
+
+def train(model):
+    """Train in one thread with PyTorch's own optimizer."""
+    optimizer = torch.optim.SGD(model.parameters(), LEARNING_RATE)
+    for batch in batches(0, 1):
+        optimizer.zero_grad()
+        loss_of(model, batch).backward()
+        optimizer.step()
+
+
 def work(model, shared, number, threads):
     """Compute gradients of the shared parameters, as Hogwild does, and apply them under the strategy."""
     parameters = dict(model.named_parameters())
-    for epoch in range(EPOCHS):
-        order = torch.randperm(1500, generator=torch.Generator().manual_seed(epoch))
-        for batch in order.split(BATCH)[number::threads]:
-            loss = nn.functional.cross_entropy(model(training[0][batch]), training[1][batch])
-            gradients = torch.autograd.grad(loss, list(parameters.values()))
-            shared.apply({name: one.numpy() for name, one in zip(parameters, gradients, strict=True)}, LEARNING_RATE)
+    for batch in batches(number, threads):
+        gradients = torch.autograd.grad(loss_of(model, batch), list(parameters.values()))
+        shared.apply({name: one.numpy() for name, one in zip(parameters, gradients, strict=True)}, LEARNING_RATE)
 
 
-def report(name, strategy, threads):
-    model = network()
+def train_together(model, strategy, threads):
     shared = SharedParameters({name: one.detach() for name, one in model.named_parameters()}, strategy=strategy)
     workers = [threading.Thread(target=work, args=(model, shared, number, threads)) for number in range(threads)]
-    began = time.monotonic()
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
+
+
+def report(name, trained_by, *arguments):
+    model = network()
+    began = time.monotonic()
+    trained_by(model, *arguments)
     seconds = time.monotonic() - began
     accuracy = (model(test[0]).argmax(dim=1) == test[1]).float().mean()
     print(f"{name:<42} {seconds:6.2f} s   accuracy {100 * float(accuracy):.1f} %")
 
 
-report("1 thread", "auto", 1)
-report(f"{THREADS} threads, chosen for you", "auto", THREADS)
-report(f"{THREADS} threads, a plain lock", "lock", THREADS)
-report(f"{THREADS} threads, no lock (Hogwild)", "nolock", THREADS)
+torch.optim.SGD(network().parameters())  # the first one loads modules for a second or two
+report("PyTorch's SGD, 1 thread", train)
+report("1 thread", train_together, "auto", 1)
+report(f"{THREADS} threads, chosen for you", train_together, "auto", THREADS)
+report(f"{THREADS} threads, a plain lock", train_together, "lock", THREADS)
+report(f"{THREADS} threads, no lock (Hogwild)", train_together, "nolock", THREADS)

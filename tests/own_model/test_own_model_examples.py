@@ -19,7 +19,7 @@ LINES = {
     "keras_word2vec": ["Keras's Adam, fit", *KERAS],
     "tensorflow_loop": ["1 thread ", *THREADS],
     "numpy_logistic_regression": THREADS,
-    "pytorch_hogwild": ["1 thread ", *THREADS],
+    "pytorch_hogwild": ["PyTorch's SGD", "1 thread ", *THREADS],
 }
 NEEDED = {"keras": "keras", "tensorflow": "tensorflow", "pytorch": "torch"}
 # By chance it is 50 % for word2vec, whose pairs of words are hard to tell apart, and for the recommender.
