@@ -91,7 +91,8 @@ class Only:
     def _concerns(self, item: pytest.Item) -> bool:
         callspec = getattr(item, "callspec", None)
         values = callspec.params.values() if callspec else ()
-        return any(self._strategy in (value, getattr(value, "strategy", None)) for value in values)
+        names = [value if isinstance(value, str) else getattr(value, "strategy", None) for value in values]
+        return self._strategy in names
 
 
 if __name__ == "__main__":

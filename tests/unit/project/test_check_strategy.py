@@ -27,11 +27,12 @@ def test_an_unknown_strategy_is_refused_with_the_list(given: str) -> None:
     assert sorted(re.findall(r"\w+", sentence.partition("strategy:")[2])) == registry.source_names()
 
 
-def test_only_the_tests_of_the_strategy_are_chosen() -> None:
+@pytest.mark.parametrize("file", ["test_serial", "test_core"])  # the second has arrays as parameters, too
+def test_only_the_tests_of_the_strategy_are_chosen(file: str) -> None:
     code = (
         "import sys, pytest\n"
         "from tests.native.check_strategy import Only\n"
-        "sys.exit(pytest.main(['--collect-only', '-q', 'tests/native/test_serial.py'], plugins=[Only('lock')]))\n"
+        f"sys.exit(pytest.main(['--collect-only', '-q', 'tests/native/{file}.py'], plugins=[Only('lock')]))\n"
     )
     done = run("-c", code)
     assert done.returncode == 0, done.stdout
