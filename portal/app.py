@@ -17,6 +17,7 @@ page = st.navigation(
         st.Page("views/figures.py", title="Figures", icon=":material/stacked_line_chart:"),
         st.Page("views/explore.py", title="Explore", icon=":material/explore:"),
         st.Page("views/compare.py", title="Compare", icon=":material/compare_arrows:"),
+        st.Page("views/advise.py", title="Advise", icon=":material/assistant_direction:"),
         st.Page("views/trends.py", title="Trends", icon=":material/trending_up:"),
         st.Page("views/claims.py", title="Claims", icon=":material/gavel:"),
         st.Page("views/platforms.py", title="Platforms", icon=":material/memory:"),

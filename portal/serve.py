@@ -9,7 +9,7 @@ from tmflow.portal.front_end import FrontEnd
 from tmflow.portal.warm_up import warm
 
 # By the path of each page. The quarantine is not opened beforehand: it shows nothing without a token.
-PAGES = ["", "figures", "explore", "compare", "claims", "platforms", "runs", "contribute", "method"]
+PAGES = ["", "figures", "explore", "compare", "trends", "claims", "platforms", "runs", "contribute", "method", "advise"]
 
 app = st.App(
     Path(__file__).with_name("app.py"),

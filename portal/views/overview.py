@@ -41,6 +41,7 @@ with st.container(horizontal=True):
         ("figures", "Figures", "The study's figures and ours, side by side."),
         ("explore", "Explore", "Any measure over any factor."),
         ("compare", "Compare", "Two selections, and whether they are comparable."),
+        ("advise", "Advise", "Predicted times of the strategies for a model of your sizes."),
         ("trends", "Trends", "Campaigns and versions over time, and what changed."),
         ("platforms", "Platforms", "The machines and their capabilities."),
         ("runs", "Runs", "Every run, and the command that repeats it."),

@@ -34,6 +34,7 @@ def views(counts: pd.DataFrame, uid: str) -> dict[str, str]:
         "figure-aborts": "figures?figure=4.3",
         "explore": "explore",
         "compare": "compare",
+        "advise": "advise",
         "trends": "trends",
         "claims": "claims",
         "claim": "claims?claim=deep-htm-over-lock",

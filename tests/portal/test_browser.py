@@ -39,6 +39,7 @@ VIEWS = {
     TIMES: "Explore",
     BOTH: "Explore",
     "compare": "Compare",
+    "advise": "Advise",
     "trends": "Trends",
     "claims": "Claims",
     CLAIM: "Claims",

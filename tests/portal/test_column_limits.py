@@ -30,6 +30,7 @@ PAGES: list[tuple[str, dict[str, str]]] = [
     ("explore", {"experiment": "full", "metric": "staleness"}),
     ("compare", {"experiment": "study"}),
     ("compare", {"a": "uid", "b": "other"}),
+    ("advise", {}),
     ("trends", {"experiment": "full"}),
     ("claims", {}),
     ("claims", {"claim": "softmax-few-commits"}),

@@ -15,7 +15,7 @@ from tmflow.store import engine, schema
 from tmflow.store.schema import snapshot
 
 # All pages that read the database; the method page uses only the docs.
-PAGES = ["overview", "figures", "explore", "compare", "trends", "claims", "platforms", "runs", "contribute"]
+PAGES = ["overview", "figures", "explore", "compare", "advise", "trends", "claims", "platforms", "runs", "contribute"]
 
 
 @pytest.mark.parametrize("page", PAGES)

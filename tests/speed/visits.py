@@ -70,6 +70,10 @@ def visits(reader: Engine) -> list[Visit]:
             {**a_side, "b.platform": second},
             *({**a_side, "a.experiment": name} for name in experiments[1:4]),
         ]),
+        _visit("advise", "advise", {}, [
+            {"step_us": "200"}, {"workers": "4"}, {"consistency": "tensor"}, {"shapes": "100000x16:64"},
+            {"platform": first},
+        ]),
         _visit("trends", "trends", {"experiment": experiments[0], "platform": first}, [
             {"experiment": experiments[0], "platform": first, "metric": "accuracy"},
             {"experiment": experiments[0], "platform": second},

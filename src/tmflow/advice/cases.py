@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,9 +15,11 @@ from numpy.typing import NDArray
 
 from tmflow.analysis.elements import variable_sizes
 from tmflow.analysis.repeats import average_repeats
-from tmflow.analysis.run_table import ROUND, numbered
+from tmflow.analysis.run_table import ROUND, VARIANT, numbered
+from tmflow.native.automatic import Consistency, consistency_of
+from tmflow.native.registry import UPDATE_CONSISTENCY
 from tmflow.spec.models import MODELS
-from tmflow.spec.strategies import PARAMETERS
+from tmflow.spec.strategies import PARAMETERS, parameters_of
 from tmflow.spec.trial import TrialSpec
 
 LOCK = "lock"
@@ -37,6 +41,10 @@ DESCRIBED = (
     "batch", "matrix", "hidden", "layout", "reading", "optimiser", "features", "nonzeros", "users", "items", "words",
     "width", "skew",
 )  # fmt: skip
+OF_CASE = [
+    "platform", "experiment", "model", "driver", "elements", "hardware_threads", *DESCRIBED, "strategy", "variant",
+    "threads", *ROUND, "us",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,9 +99,33 @@ def cases_of(runs: pd.DataFrame) -> list[Case]:
         us=1e6 * eligible["loop_s"].astype(float) / eligible["iterations"].astype(float),
         elements=updated_elements(eligible),
         variant=numbered(eligible, ("strategy", *PARAMETERS)),
-    ).dropna(subset="elements")
+    )
+    sizes = eligible[["us", "elements"]].to_numpy(float)  # a database may hold anything
+    eligible = eligible[(np.isfinite(sizes) & (sizes > 0)).all(axis=1)]
     configuration = numbered(eligible, ("platform", "experiment", "definition_sha256", *FACTORS))
-    return [case for _, rows in eligible.groupby(configuration) for case in _cases(rows)]
+    # Without the other columns, of which each group would be a copy.
+    return [case for _, rows in eligible[OF_CASE].groupby(configuration) for case in _cases(rows)]
+
+
+def guaranteeing(runs: pd.DataFrame, consistency: Consistency) -> pd.DataFrame:
+    """The runs of compared strategies whose variants guarantee at least this consistency, whatever the size."""
+    of_compared = runs[runs["strategy"].isin(COMPARED)]
+    variant = numbered(of_compared, VARIANT)
+    examples = of_compared[~pd.Series(variant).duplicated().to_numpy()]  # in the order of their numbers
+    enough = [_guarantees(row, consistency) for row in examples[[*VARIANT]].to_dict("records")]
+    return of_compared[np.array(enough, dtype=bool)[variant]]
+
+
+def _guarantees(variant: Mapping[Hashable, Any], consistency: Consistency) -> bool:
+    """Whether a variant, a row with the columns `VARIANT`, guarantees a consistency."""
+    strategy = str(variant["strategy"])
+    given = {name: variant[name] for name in PARAMETERS if pd.notna(variant[name])}
+    parameters = parameters_of(strategy) | {
+        name: value if isinstance(value, str) else int(value) for name, value in given.items()
+    }
+    levels = get_args(Consistency)
+    guaranteed = consistency_of(strategy, UPDATE_CONSISTENCY[strategy], parameters, sys.maxsize)
+    return guaranteed in levels and levels.index(guaranteed) >= levels.index(consistency)
 
 
 def updated_elements(runs: pd.DataFrame) -> pd.Series:

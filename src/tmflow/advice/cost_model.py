@@ -106,13 +106,15 @@ class HeldOut:
     """A case that was predicted from others: the advised strategy and its time over that of the fastest measured.
 
     ratio: 1 with an empty interval if these are the same; the fastest of several is also the luckiest, so the ratio is
-    rather too large. errors: by strategy, the logarithm of the predicted over the measured ratio to `lock`.
+    rather too large. errors: by strategy, the logarithm of the predicted over the measured ratio to `lock`. time_error:
+    that of the predicted over the measured time under the advised strategy.
     """
 
     case: Case
     advised: str
     ratio: stats.Interval
     errors: dict[str, float]
+    time_error: float
 
     @property
     def regret(self) -> float:
@@ -131,8 +133,12 @@ def held_out(cases: Sequence[Case], by: Group) -> Iterator[HeldOut]:
 
 def error_factor(predictions: Iterable[HeldOut]) -> float | None:
     """The factor within which `COVERED` of the predicted ratios to `lock` were; None without any."""
-    errors = [abs(error) for one in predictions for error in one.errors.values()]
-    return math.exp(float(np.quantile(errors, COVERED))) if errors else None
+    return _covering_factor([error for one in predictions for error in one.errors.values()])
+
+
+def time_error_factor(predictions: Iterable[HeldOut]) -> float | None:
+    """The factor within which `COVERED` of the predicted times of the advised strategies were; None without any."""
+    return _covering_factor([one.time_error for one in predictions])
 
 
 def regret_of(cases: Iterable[Case], strategy: str) -> list[float]:
@@ -148,16 +154,22 @@ def nearest(cases: Iterable[Case], elements: float, alone_us: float, n: int) -> 
 
 
 class _Curve:
-    """A parabola in the logarithm of the density."""
+    """A parabola in the logarithm of the density; beyond its points, where it means nothing, the value at the end."""
 
     def __init__(self, points: Sequence[tuple[float, float]]) -> None:
         self.cases = len(points)
         densities, logs = zip(*points, strict=True)
+        self._ends = min(densities), max(densities)
         self._ridge = Ridge(alpha=SHRINKAGE, fit_intercept=False).fit(_features(densities), logs)
 
     def at(self, density: float) -> float:
         """The logarithm of the ratio."""
-        return float(self._ridge.predict(_features([density]))[0])
+        low, high = self._ends
+        return float(self._ridge.predict(_features([min(max(density, low), high)]))[0])
+
+
+def _covering_factor(errors: Sequence[float]) -> float | None:
+    return math.exp(float(np.quantile(np.abs(errors), COVERED))) if errors else None
 
 
 def _features(densities: Sequence[float]) -> NDArray[np.float64]:
@@ -167,11 +179,12 @@ def _features(densities: Sequence[float]) -> NDArray[np.float64]:
 
 def _compare(case: Case, fitted: CostModel) -> HeldOut:
     workers = Workers(case.workers, case.oversubscribed)
-    predicted = {one.strategy: one.ratio for one in fitted.predict(case.elements, case.alone_us, workers)}
-    compared = [name for name in predicted if name in case.us]
-    ratio = stats.ratio_interval(case.us[compared[0]], case.us[case.fastest])
-    errors = {name: math.log(predicted[name]) - case.logs[name] for name in compared if name != LOCK}
-    return HeldOut(case, compared[0], ratio, errors)
+    predicted = [one for one in fitted.predict(case.elements, case.alone_us, workers) if one.strategy in case.us]
+    advised = predicted[0]
+    ratio = stats.ratio_interval(case.us[advised.strategy], case.us[case.fastest])
+    errors = {one.strategy: math.log(one.ratio) - case.logs[one.strategy] for one in predicted if one.strategy != LOCK}
+    time_error = math.log(advised.us) - float(np.log(case.us[advised.strategy]).mean())
+    return HeldOut(case, advised.strategy, ratio, errors, time_error)
 
 
 def _named(workers: Workers) -> str:

@@ -18,6 +18,10 @@ class Shape(NamedTuple):
     dimensions: tuple[int, ...]
     rows: int | None = None
 
+    def __str__(self) -> str:
+        """As `parse_shapes` reads it."""
+        return "x".join(map(str, self.dimensions)) + ("" if self.rows is None else f":{self.rows}")
+
     @property
     def elements(self) -> int:
         """Of the whole variable."""

@@ -1,8 +1,9 @@
-"""Dot plots with a row for each variant: values relative to a baseline (forest plots), and shares."""
+"""Dot plots with a row for each variant: values relative to a baseline (forest plots), predictions, and shares."""
 
 from __future__ import annotations
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from tmflow.analysis.baseline import SAME_ACCURACY
@@ -10,7 +11,7 @@ from tmflow.analysis.stats import SAME
 from tmflow.analysis.variants import ordered_variants
 from tmflow.base.text import from_to, interval, listed, several, workers
 from tmflow.charts import palette
-from tmflow.charts.axes import log_ticks, rows_axis, rows_height, value_range
+from tmflow.charts.axes import Range, log_ticks, rows_axis, rows_height, value_range
 from tmflow.charts.layers import Layer, layered
 from tmflow.charts.marks import ACROSS, LOG, TEST, clip_bars, equivalence_bars, error_bars, points_of
 from tmflow.charts.series import looks, of_variants
@@ -20,6 +21,12 @@ FOREST_ROW, FOREST_NAMES = 30, 170  # px: height of a row, and largest width of 
 SHARE_ROW, SHARE_NAMES = 24, 320
 ROOM = 1.2  # factor on the axis of shares, for the text next to the largest
 POINTS = " (percentage points)"  # ends the title of an axis
+MARGIN = 1.05  # factor on both ends of the axis of predictions
+PREDICTED = {
+    "strategy": "strategy", "ratio": "time over lock's", "low": "interval from", "high": "interval to",
+    "us": "µs per step", "cases": "cases",
+}  # fmt: skip
+"""The columns of a prediction, and their words in a tooltip."""
 AROUND = 80  # px: height of the axis and its title of one or two lines
 
 
@@ -69,6 +76,45 @@ def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
         *equivalence_bars(Layer().encode(y=y, color=colour), data, ACROSS),
         hit_areas(points),
         *points_of(points, data, data, size=70),
+        height=rows_height(rows, FOREST_ROW, FOREST_NAMES),
+    )
+
+
+def draw_predictions(predicted: pd.DataFrame, title: str) -> alt.LayerChart:
+    """Draw predicted ratios with a row for each strategy, in the order of the rows, and the line of no difference.
+
+    predicted: strategy, ratio, low, high (NaN without an interval), us, cases. title: of the log axis.
+    """
+    values = predicted[["ratio", "low", "high"]].to_numpy(float)
+    least, most = np.nanmin(values, initial=1 / SAME.high), np.nanmax(values, initial=SAME.high)
+    shown = Range(float(least) / MARGIN, float(most) * MARGIN, log=True, cuts=False)
+    strategies = of_variants(predicted["strategy"])
+    colour, shape = looks(strategies._replace(column="strategy"), legend=None)
+    x = alt.X(
+        "ratio:Q",
+        title=title + LOG,
+        axis=alt.Axis(values=log_ticks(shown.low, shown.high), format="~g"),
+        scale=alt.Scale(domain=[shown.low, shown.high], nice=False, type="log"),
+    )
+    rows = list(predicted["strategy"])
+    y = rows_axis("strategy", rows, FOREST_NAMES, 8)
+    tips = [
+        alt.Tooltip(name, title=words, format=alt.Undefined if name in ("strategy", "cases") else ".4~g")
+        for name, words in PREDICTED.items()
+    ]
+    points = Layer(predicted).encode(x=x, y=y, color=colour, shape=shape, tooltip=tips)
+    description = "; ".join(
+        f"{strategy} {interval(ratio, *(None if pd.isna(bound) else bound for bound in bounds))}"
+        for strategy, ratio, *bounds in predicted[["strategy", "ratio", "low", "high"]].itertuples(index=False)
+    )
+    none = Layer(pd.DataFrame({"none": [1.0]})).mark_rule(color=palette.NEUTRAL, strokeWidth=1)
+    bars = clip_bars(predicted[predicted["low"].notna()], shown)
+    return layered(
+        f"{title}: {description}",
+        none.encode(x=alt.X("none:Q")),
+        *error_bars(Layer().encode(y=y, color=colour), bars, ACROSS),
+        hit_areas(points),
+        points.mark_point(filled=True, size=70, opacity=1),
         height=rows_height(rows, FOREST_ROW, FOREST_NAMES),
     )
 

@@ -146,7 +146,7 @@ def choose(
         selection.problems.clear()
     for problem in selection.problems:
         st.warning(markdown(problem))
-    st.session_state.setdefault(RESOLVED, {}).update(with_side(selection.chosen))
+    share_choices(with_side(selection.chosen))
     with st.expander(behind) if behind else nullcontext(), st.container(horizontal=True):
         for entry in filters:
             if entry.key in selection.chosen:
@@ -181,6 +181,11 @@ def go_to(chosen: Mapping[str, Sequence[str]], instead_of: Sequence[str] = ()) -
     st.session_state[WRITTEN] = url_parameters()
 
 
+def share_choices(chosen: Chosen) -> None:
+    """Add resolved choices to the link of the current view."""
+    st.session_state.setdefault(RESOLVED, {}).update(chosen)
+
+
 def choose_target() -> float | None:
     """Show the box for a target accuracy in percent; return that of the URL, a fraction, or None for the usual ones."""
     usual = listed([percent(target) for target in TARGETS])
@@ -203,10 +208,15 @@ def choose_target() -> float | None:
 
 def search_box(label: str, text: str, **options: Any) -> None:
     """Show a search box with this text; a change is written to the URL."""
+    text_box(Key.SEARCH, label, text, **options)
+
+
+def text_box(key: Key, label: str, text: str, **options: Any) -> None:
+    """Show a box with this text; a change is written to the URL, and an empty box removes the parameter."""
 
     def write() -> None:
-        words = st.session_state[Key.SEARCH].strip()
-        go_to({Key.SEARCH: [words]} if words else {}, [Key.SEARCH])
+        words = st.session_state[key].strip()
+        go_to({key: [words]} if words else {}, [key])
 
-    st.session_state[Key.SEARCH] = text
-    st.text_input(label, key=Key.SEARCH, on_change=write, **options)
+    st.session_state[key] = text
+    st.text_input(label, key=key, on_change=write, **options)

@@ -73,6 +73,10 @@ class Key(StrEnum):
     CAMPAIGN = "campaign"
     SINCE = "since"
     UNTIL = "until"
+    SHAPES = "shapes"
+    STEP_US = "step_us"
+    WORKERS = "workers"
+    CONSISTENCY = "consistency"
 
 
 ORDER: dict[str, tuple[str, ...]] = {

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.support.frames import ended, grid, run
-from tmflow.advice.cases import Case, cases_of, updated_elements
+from tmflow.advice.cases import Case, cases_of, guaranteeing, updated_elements
 from tmflow.spec.models import factors_of
 from tmflow.spec.strategies import parameters_of
 
@@ -118,3 +118,32 @@ def test_a_step_updates_the_rows_of_its_examples(model: str, elements: int) -> N
 
 def test_a_step_updates_all_variables_of_other_models() -> None:
     assert updated_elements(grid(strategies=("tf_lock",), threads=(1,), rounds=1, matrix=100)).tolist() == [1010]
+
+
+@pytest.mark.parametrize(
+    ("variant", "guaranteed"),
+    [
+        ({"strategy": "lock"}, "tensor"),
+        ({"strategy": "lock", "chunk": 64}, "block"),
+        ({"strategy": "htm", "chunk": 0}, "tensor"),
+        ({"strategy": "striped"}, "block"),
+        ({"strategy": "adaptive", "promise": "block"}, "block"),
+        ({"strategy": "adaptive"}, "tensor"),
+    ],
+)
+def test_a_variant_counts_for_what_it_guarantees(variant: dict[str, Any], guaranteed: str) -> None:
+    runs = pd.DataFrame([run(driver="native", **parameters_of(variant["strategy"]) | variant)])
+    assert len(guaranteeing(runs, "element")) == len(guaranteeing(runs, "block")) == 1
+    assert len(guaranteeing(runs, "tensor")) == (guaranteed == "tensor")
+
+
+def test_strategies_that_are_not_compared_guarantee_nothing_here() -> None:
+    runs = pd.concat([of_three(), runs_of("nolock", 1)], ignore_index=True)
+    assert set(guaranteeing(runs, "element")["strategy"]) == {"lock", "spin", "striped"}
+    assert guaranteeing(runs.iloc[:0], "block").empty
+
+
+def test_times_that_are_none_make_no_case() -> None:
+    runs = of_three()
+    runs.loc[runs["strategy"] == "spin", "loop_s"] = 0
+    assert cases_of(runs) == []

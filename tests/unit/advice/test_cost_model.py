@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tmflow.advice.cases import Case
-from tmflow.advice.cost_model import CostModel, Workers, error_factor, held_out, nearest, regret_of
+from tmflow.advice.cost_model import CostModel, Workers, error_factor, held_out, nearest, regret_of, time_error_factor
 from tmflow.base.errors import BadInput
 
 TWO = Workers(2, oversubscribed=False)
@@ -45,6 +46,12 @@ def test_the_law_of_the_cases_is_found() -> None:
         assert predicted[name].us == pytest.approx(5 * math.exp(law(2)), rel=0.01)
         assert predicted[name].cases == 300
     assert list(predicted) == ["spin", "striped", "lock"]  # the fastest first
+
+
+def test_beyond_its_cases_the_prediction_is_that_of_the_end() -> None:
+    model = CostModel(cases_of_law())
+    end, beyond = (model.predict(10 * density, 10, TWO) for density in (1e4, 1e9))
+    assert beyond == end
 
 
 def test_few_cases_predict_less_of_a_difference() -> None:
@@ -103,6 +110,15 @@ def test_the_error_is_that_of_nine_in_ten_predictions() -> None:
     assert factor is not None
     assert 1 < factor < 1.1
     assert error_factor([]) is None
+
+
+def test_the_error_of_times_is_that_of_the_advised_strategy() -> None:
+    """The cases of one model take twice as long with two workers as the others say, under every strategy."""
+    slow = [replace(one, model="slow", us={name: 2 * us for name, us in one.us.items()}) for one in cases_of_law(9)]
+    checked = [one for one in held_out([*cases_of_law(), *slow], "model") if one.case.model == "slow"]
+    assert error_factor(checked) == pytest.approx(1, abs=0.05)
+    assert time_error_factor(checked) == pytest.approx(2, rel=0.05)
+    assert time_error_factor([]) is None
 
 
 def test_the_regret_of_one_strategy_is_over_the_fastest() -> None:

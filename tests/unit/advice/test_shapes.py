@@ -18,6 +18,11 @@ def test_rows_are_those_that_a_step_updates() -> None:
     assert (embedding.elements, embedding.updated) == (1_600_000, 1024)
 
 
+@pytest.mark.parametrize("text", ["3136x1024", "10", "100000x16:64"])
+def test_the_text_of_a_shape_is_read_again(text: str) -> None:
+    assert [str(shape) for shape in parse_shapes(text)] == [text]
+
+
 @pytest.mark.parametrize(
     ("shapes", "sentence"),
     [

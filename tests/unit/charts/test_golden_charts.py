@@ -19,11 +19,13 @@ from tests.support.frames import grid, records
 from tmflow.analysis import noise, summaries, trends
 from tmflow.analysis.comparison import Sides, compared
 from tmflow.charts import comparison, explore
+from tmflow.charts.dot_plots import draw_predictions
 from tmflow.charts.layers import Chart
 from tmflow.charts.layout import Layout
 from tmflow.charts.measure_charts import draw_noise
 from tmflow.charts.trends import draw as draw_trend
 
+NAN = float("nan")
 GOLDEN = Path(__file__).with_name("golden")
 HTM = {"provider": "rtm", "budget": 5, "spending": "study_tsx", "subscription": "variable"}
 
@@ -93,7 +95,16 @@ def trend() -> Chart:
     return draw_trend(table, changes, "1").chart
 
 
-CHARTS = {"speed-of-two-sides": sides, "noise-of-a-platform": spread, "trend-with-a-change": trend}
+def predictions() -> Chart:
+    """Two strategies with intervals, and `lock`, which has none."""
+    rows = [("spin", 75.0, 0.75, 0.5, 1.125, 39), ("lock", 100.0, 1.0, NAN, NAN, 51), ("stm", 210.0, 2.1, 1.4, 3.15, 7)]
+    return draw_predictions(pd.DataFrame(rows, columns=["strategy", "us", "ratio", "low", "high", "cases"]), "Time")
+
+
+CHARTS = {
+    "speed-of-two-sides": sides, "noise-of-a-platform": spread, "trend-with-a-change": trend,
+    "predicted-times": predictions,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
