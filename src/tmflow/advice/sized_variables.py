@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import threading
 import time
 from typing import Any
@@ -13,15 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tmflow.advice.candidates import Way
-from tmflow.advice.measurement import Counts
+from tmflow.advice.measurement import CountedRun, Counts
 from tmflow.arrays.shared_parameters import SharedParameters
 from tmflow.base.errors import BadInput
 from tmflow.native.automatic import AUTO, Consistency
 from tmflow.parallel.threads import work_together
+from tmflow.spec import shapes
+from tmflow.spec.shapes import Shape, shapes_text, variable_name
 
 MAX_ELEMENTS = 1_000_000_000
 WORK_ELEMENTS = 20_000  # of a worker's private array, which a second-level cache holds
-_SHAPE = re.compile(r"[1-9][0-9]*(x[1-9][0-9]*)*")
 
 
 class SizedVariables:
@@ -35,12 +35,12 @@ class SizedVariables:
     optimiser = "sgd"
     has_own = False
 
-    def __init__(self, shapes: list[tuple[int, ...]], step_us: float, *, consistency: Consistency) -> None:
+    def __init__(self, shapes: list[Shape], step_us: float, *, consistency: Consistency) -> None:
         """`step_us`: what a step takes but for the updates; see `parse_shapes`. Raises BadInput for a negative time."""
         if not 0 <= step_us <= 60_000_000:
             raise BadInput(f"a step of {step_us:g} microseconds is none of 0 to 60,000,000.")
         self._values = {
-            f"variable {number}": np.zeros(shape, np.float32) for number, shape in enumerate(shapes, start=1)
+            variable_name(number): np.zeros(shape, np.float32) for number, shape in enumerate(shapes, start=1)
         }
         self._gradients = {name: np.ones_like(array) for name, array in self._values.items()}
         self._step_us, self._consistency = step_us, consistency
@@ -64,6 +64,11 @@ class SizedVariables:
             "shared.apply(gradients, learning_rate)    # in each thread",
         ]
 
+    def factors(self) -> dict[str, Any]:
+        """The shapes and the time of a step; an update adds 1, which is a learning rate of 1."""
+        given = {"driver": "arrays", "shapes": shapes_text(array.shape for array in self._values.values())}
+        return given | {"step_us": float(self._step_us), "batch": 1, "learning_rate": 1.0, "optimiser": self.optimiser}
+
     def prepare(self, way: Way) -> None:
         """Nothing has to be made ready."""
 
@@ -74,10 +79,14 @@ class SizedVariables:
     def count(self, way: Way, calls: int) -> Counts:
         """The share of the updates of elements that was lost."""
         calls = min(calls, 2**23)  # a float32 counts exactly up to 2^24
-        self._run(way, calls)
-        kept = sum(float(array.sum(dtype=np.float64)) for array in self._values.values())
-        expected = calls * sum(array.size for array in self._values.values())
-        return Counts(1 - kept / expected)
+        seconds = self._run(way, calls)
+        rows: list[dict[str, Any]] = []
+        for name, array in self._values.items():
+            expected = calls * array.size
+            lost = expected - int(array.sum(dtype=np.float64))
+            rows.append({"variable": name, "expected": expected, "lost": lost})
+        share = sum(row["lost"] for row in rows) / sum(row["expected"] for row in rows)
+        return Counts(share, run=CountedRun(calls, seconds, rows))
 
     def _run(self, way: Way, calls: int) -> float:
         for array in self._values.values():
@@ -113,16 +122,12 @@ class SizedVariables:
         np.sin(array[:rest], out=array[:rest])
 
 
-def parse_shapes(text: str) -> list[tuple[int, ...]]:
+def parse_shapes(text: str) -> list[Shape]:
     """Parse shapes such as "3136x1024,1024". Raises BadInput for what is none, and for too many elements."""
-    shapes = []
-    for one in text.split(","):
-        if not _SHAPE.fullmatch(one.strip()):
-            raise BadInput(f"'{one.strip()}' is no shape of a variable; shapes are like 3136x1024,1024.")
-        shapes.append(tuple(int(number) for number in one.strip().split("x")))
-    if (elements := sum(math.prod(shape) for shape in shapes)) > MAX_ELEMENTS:
+    parsed = shapes.parse_shapes(text)
+    if (elements := sum(math.prod(shape) for shape in parsed)) > MAX_ELEMENTS:
         raise BadInput(f"the variables have {elements:,} elements, more than {MAX_ELEMENTS:,}.")
-    return shapes
+    return parsed
 
 
 def _arithmetic_speed() -> float:
