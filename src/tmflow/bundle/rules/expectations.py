@@ -114,6 +114,8 @@ def _changed(spec: TrialSpec, elements: int) -> tuple[int, int]:
     An update of rows changes those of at least one example, because the examples of a batch may have the same. An
     example with values may have fewer rows than others, or none.
     """
+    if spec.driver == "keras":  # an embedding updates rows, and the shapes do not say which variable is one
+        return 1, elements
     if not MODELS[spec.model].by_rows:
         return elements, elements
     assert spec.width is not None, "a spec of this model has it"
