@@ -42,8 +42,9 @@ class Archive:
         schema.require_usable(self.database)
         self._consistency, self._factors = consistency, subject.factors()
         self._spec(Way("lock", workers), workers, "usual")
-        asked = {"workers": workers, "consistency": consistency}
-        self._experiment = experiment_of(EXPERIMENT, {"factors": {"model": OWN_MODEL, **self._factors}, **asked})
+        factors = {"model": OWN_MODEL, **self._factors}
+        definition = {"factors": factors, "workers": workers, "consistency": consistency}
+        self._experiment = experiment_of(EXPERIMENT, definition)
         self._campaign = new_campaign()
 
     def store(self, measured: Measurement) -> Path:

@@ -154,8 +154,8 @@ def train_command(spec: Mapping[str, Any], round: int) -> str:
     """
     if spec["driver"] in ADVISED_DRIVERS:
         step_us = spec["step_us"]
-        own = "FILE.py:FUNCTION" if step_us is None else f"--variables {spec['shapes']} --step-us {step_us:.15g}"
-        return f"tmflow advise {own} --workers {spec['threads']} --save"
+        subject = "FILE.py:FUNCTION" if step_us is None else f"--variables {spec['shapes']} --step-us {step_us:.15g}"
+        return f"tmflow advise {subject} --workers {spec['threads']} --save"
     factors = {name: value for name, value in spec.items() if value is not None}
     factors["seed"] += round - 1
     words = [f"--{name.replace('_', '-')} {quote(str(value))}" for name, value in factors.items()]

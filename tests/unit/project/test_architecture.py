@@ -47,6 +47,7 @@ PLUG_INS = (
 
 # Other modules of 60 lines or fewer: why each stays.
 SMALL_MODULES = {
+    "advice/architecture.py": "what a run may say of the user's model is a subject of its own",
     "base/canonical_json.py": "hashes are needed where Pydantic, which documents need, is not",
     "base/clock.py": "the one source of times, for records and tests",
     "base/locks.py": "the lock of timed work is a subject of its own",
@@ -56,6 +57,7 @@ SMALL_MODULES = {
     "parallel/threads.py": "advice without TensorFlow needs them, too",
     "portal/server.py": "the portal's process starts with it, before any page is imported",
     "runtime/transports.py": "transports are a subject of their own beside executors",
+    "spec/shapes.py": "specs, networks and commands share the text of shapes",
     "training/pairs.py": "two models share it",
     "workflow/notebooks.py": "only this module needs the notebook libraries",
 }
