@@ -13,10 +13,10 @@ import pytest
 from tmflow.advice import measurement
 from tmflow.advice.advice import Advice, advise, advise_for_sizes, measured_advice, rank
 from tmflow.advice.candidates import Way, other_workers, strategies_for
-from tmflow.advice.measurement import Counts, Measurement, measure
-from tmflow.advice.shapes import Shape
+from tmflow.advice.measurement import Counts, Measurement, count, measure, shuffled
 from tmflow.advice.sized_variables import SizedVariables
 from tmflow.base.errors import BadInput
+from tmflow.spec.shapes import Shape
 
 FAST, SLOW, OWN = Way("striped", 2), Way("lock", 2), Way(None)
 
@@ -28,6 +28,9 @@ class Clockwork:
 
     def __init__(self, us: dict[Way, Iterator[float]], pause_s: float = 0) -> None:
         self.us, self.ran, self.pause_s = us, list[Way](), pause_s
+
+    def factors(self) -> dict[str, Any]:
+        raise BadInput("nothing is saved of it.")
 
     def prepare(self, way: Way) -> None:
         if way not in self.us:
@@ -57,9 +60,30 @@ def test_every_round_measures_every_way_in_an_order_of_its_own() -> None:
     assert measured.rounds >= 3
     assert measured.us[FAST] == pytest.approx([10.0] * measured.rounds)
     assert measured.left_out == {Way("none"): "there is no such thing."}
+    assert [(one.round, one.ordinal) for one in measured.slices[:4]] == [(1, 0), (1, 1), (1, 2), (2, 0)]
+    assert [one.way for one in measured.slices] == subject.ran[-3 * measured.rounds :]
+    assert [one.way for one in measured.slices[:3]] == shuffled([FAST, SLOW, OWN], 0)
+    assert measured.slices[0].started_at_utc <= measured.slices[-1].started_at_utc
     rounds = [tuple(subject.ran[i : i + 3]) for i in range(6, len(subject.ran) - 2, 3)]
     assert all(len(set(one)) == 3 for one in rounds)
     assert len(set(rounds)) > 1
+
+
+def test_ways_of_about_the_same_speed_make_the_same_steps() -> None:
+    """So that their runs compare in the database."""
+    one = Way("spin", 1)
+    subject = Clockwork({FAST: always(1000), SLOW: always(1300), one: always(1900), OWN: always(2100)})
+    measured = measure(subject, [FAST, SLOW, one, OWN], 0.05, lambda _: None)
+    assert measured.calls == {FAST: 400, SLOW: 400, one: 400, OWN: 190}
+
+
+def test_the_runs_that_count_are_a_round_after_the_others() -> None:
+    subject = SizedVariables([(10,)], 0, consistency="block")
+    measured = Measurement(calls={FAST: 100, Way("nolock", 2): 50}, rounds=4)
+    counts = count(subject, [Way("nolock", 2), FAST], measured, lambda _: None)
+    assert list(counts) == [Way("nolock", 2), FAST]
+    assert [one.way for one in measured.slices] == shuffled([Way("nolock", 2), FAST], 4)
+    assert {(one.round, one.steps, len(one.lost or ())) for one in measured.slices} == {(5, 100, 1), (5, 50, 1)}
 
 
 def test_a_way_is_left_out_if_half_of_the_time_is_over() -> None:
@@ -142,8 +166,15 @@ def test_what_is_not_different_is_said_to_be_so() -> None:
 def test_lost_updates_of_sized_variables_are_counted() -> None:
     subject = SizedVariables([Shape((300, 10)), Shape((10,))], 0, consistency="block")
     for strategy in ("auto", "striped", "lock"):
-        assert subject.count(Way(strategy, 2), 2000) == Counts(0)
-    assert subject.count(Way("nolock", 1), 500) == Counts(0)
+        assert subject.count(Way(strategy, 2), 2000).lost == 0
+    counted = subject.count(Way("nolock", 1), 500)
+    assert counted.lost == 0
+    assert counted.run is not None
+    assert counted.run.steps == 500
+    assert counted.run.lost == [
+        {"variable": "variable 1", "expected": 1_500_000, "lost": 0},
+        {"variable": "variable 2", "expected": 5000, "lost": 0},
+    ]
     arrays = subject._values
     assert all((array == 500).all() for array in arrays.values())
 
@@ -152,7 +183,7 @@ def test_rows_of_sized_variables_are_updated_and_counted() -> None:
     subject = SizedVariables([Shape((50, 4), rows=3), Shape((10,))], 0, consistency="block")
     assert subject.description == "210 float32 in 2 variables, 22 of which are updated after every 0 us of work"
     for strategy in ("auto", "striped", "lock"):
-        assert subject.count(Way(strategy, 2), 2000) == Counts(0)
+        assert subject.count(Way(strategy, 2), 2000).lost == 0
     rows = subject._values["variable 1"]
     assert rows.sum() == 2000 * 3 * 4
     assert (rows == rows[:, :1]).all()  # whole rows

@@ -7,6 +7,7 @@ import shlex
 import pytest
 import typer
 
+from tests.support.own_runs import ARRAYS, KERAS, own_spec
 from tmflow import cli
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.campaign import train_command
@@ -44,3 +45,9 @@ def test_every_factor_reaches_the_command_line(spec: TrialSpec) -> None:
     expected = spec.factors()
     assert {option: asked[option] for option in expected} == {**expected, "seed": spec.seed + 3}
     assert asked["rounds"] == 1
+
+
+def test_a_users_own_model_is_measured_by_another_command() -> None:
+    asked = train_command(own_spec(ARRAYS).model_dump(), round=4)
+    assert asked == "tmflow advise --variables 100x10,10 --step-us 20 --workers 2 --save"
+    assert train_command(own_spec(KERAS).model_dump(), 1) == "tmflow advise FILE.py:FUNCTION --workers 2 --save"

@@ -88,7 +88,9 @@ def _regrets(name: str, regrets: Sequence[float], certain: Iterable[HeldOut] | N
 
 def _by_workers(predictions: Sequence[HeldOut], several: bool) -> Iterator[str]:
     name = "several workers" if several else "one worker"
-    yield _row(f"the cost model without the model, {name}", [one for one in predictions if (one.case.workers > 1) == several])
+    yield _row(
+        f"the cost model without the model, {name}", [one for one in predictions if (one.case.workers > 1) == several]
+    )
 
 
 def _always(strategy: str, predictions: Sequence[HeldOut]) -> Iterator[str]:

@@ -112,6 +112,10 @@ SPOILT = [
         "UPDATE run SET time_domain = 'simulated' WHERE id = 1",
         r"table run: 1 of its rows violate ck_run_simulated_time_is_simulated \(\(evidence = 'simulated'\) = ",
     ),
+    (
+        "UPDATE run SET final_accuracy = NULL WHERE id = 1",
+        r"run .{36} is ok, and its accuracy does not fit driver sess",
+    ),
     ("UPDATE run SET loop_s = NULL WHERE id = 1", r"table run: 1 of its rows violate ck_run_error_xor_result"),
     (
         "UPDATE curve_point SET accuracy = 2",

@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tests.store.schemas import contents, definitions, downgrade
 from tests.support.forged import contribute, forged_runs, local_runs, store
+from tests.support.own_runs import ARRAYS, own_runs
 from tests.support.sample_runs import CLUSTER, EMULATED, FULL, FUSED, OPTIMISER, SOFTWARE_TM, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.contributions.importer import contributions, withdraw
@@ -375,6 +376,29 @@ def test_the_sixteenth_revision_keeps_the_lost_updates_of_the_fifteenth(url: URL
     assert schema.upgrade(url)[:2] == ("0015", head())
     assert (contents(url), definitions(url)) == (before, made)
     assert schema.check(url).ok
+
+
+def test_the_nineteenth_revision_keeps_what_the_eighteenth_held(url: URL, tmp_path: Path) -> None:
+    """SQLite recreates the table of runs, and the details of a run are deleted with it."""
+    runs = sample_runs(strategies=("tf_lock", SOFTWARE_TM), threads=(1, 2), rounds=2)
+    store(url, tmp_path, [*runs, *sample_runs(strategies=("lock",), threads=(2,), campaign="campaign-2", **FULL)])
+    before, made = contents(url), definitions(url)
+    assert all(before[name] for name in ("counters", "thread_abort", "curve_point", "lost_update"))
+    downgrade(url, "0018")
+    assert contents(url) == before
+    with pytest.raises(IntegrityError), engine.writer_engine(url).begin() as connection:
+        connection.exec_driver_sql("UPDATE run SET final_accuracy = NULL WHERE id = 1")
+    assert schema.upgrade(url)[:2] == ("0018", head())
+    assert (contents(url), definitions(url)) == (before, made)
+    assert schema.check(url).ok
+
+
+def test_runs_that_are_only_timed_are_too_much_for_the_eighteenth_revision(url: URL, tmp_path: Path) -> None:
+    store(url, tmp_path, own_runs(ARRAYS))
+    before = contents(url)
+    with pytest.raises(BadInput, match="revision 0018 cannot hold the runs without an accuracy that are here"):
+        downgrade(url, "0018")
+    assert contents(url) == before
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import ROOT, TINY, Checkout, Tmflow
 from tests.workflow.conftest import Portal
-from tmflow.spec.models import MODELS
+from tmflow.spec.models import trained_models
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def test_help_and_errors_name_it(tmflow: Tmflow, variables: dict[str, Any]) -> N
     )
     refused = tmflow("train", "--model", "toys", **variables)
     assert refused.returncode == 2
-    models = ", ".join(sorted([*MODELS, "toy"]))
+    models = ", ".join(sorted([*trained_models(), "toy"]))
     assert f"unknown model 'toys' (did you mean 'toy'?); valid: {models}." in refused.stderr
     unfit = tmflow("train", "--model", "toy", "--driver", "native", **variables)
     assert unfit.returncode == 2

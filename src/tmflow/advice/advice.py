@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from statistics import mean
 from typing import Any
 
 from tmflow.advice import measurement, text
+from tmflow.advice.archive import Archive
 from tmflow.advice.candidates import NO_LOCK, Way, check_consistency, other_workers, strategies_for
 from tmflow.advice.measurement import Counts, Measurement, Subject
 from tmflow.analysis import stats
 from tmflow.base.errors import BadInput
+from tmflow.base.locks import machine_to_itself
 from tmflow.native import automatic
 from tmflow.platform.facts import display_name, platform_facts
+from tmflow.spec.shapes import parse_shapes
 
 ROUNDS_SHARE = 0.7  # of the time; the rest is for the counts and the accuracy
 EQUAL_SHARE = 0.08  # of the time: one training of those whose accuracy is compared
@@ -54,7 +58,7 @@ class Advice:
 
     ranking: the candidates, the fastest first, and then the ways for comparison. counts: of the fastest candidate and
     of no lock, or the reason why they cannot be counted. lines: what to change. left_out: ways that were not measured,
-    with the reason.
+    with the reason. saved: the folder of the run files, if they were asked for.
     """
 
     subject: str
@@ -68,6 +72,7 @@ class Advice:
     accuracy: list[Accuracy]
     lines: list[str]
     left_out: dict[str, str]
+    saved: str | None = None
 
     @property
     def best(self) -> RankedWay:
@@ -95,7 +100,7 @@ class Advice:
     def as_json(self) -> dict[str, Any]:
         """The advice as JSON types; `steps_per_call` is of TensorFlow."""
         counts = {
-            name: {"why": counted} if isinstance(counted, str) else counted._asdict()
+            name: {"why": counted} if isinstance(counted, str) else _json_counts(counted)
             for name, counted in self.counts.items()
         }
         return asdict(self) | {"ranking": [_json_row(row) for row in self.ranking], "counts": counts}
@@ -109,18 +114,20 @@ def advise(
     consistency: str = automatic.DEFAULT,
     validation: Any = None,
     seconds: float = 60,
+    save: bool = False,
     progress: Progress = lambda _: None,
 ) -> Advice:
     """Train a compiled Keras model under each strategy that guarantees a consistency, and rank them by time per step.
 
     dataset: a finite `tf.data.Dataset` of batches. consistency: what concurrent updates of a variable must guarantee,
     "element", "block" or "tensor". validation: a dataset, or (x, y), to compare the accuracy after equal time. seconds:
-    about how long it may take, 10 to 3,600. progress: is called with what happens next.
+    about how long it may take, 10 to 3,600. save: write run files to the results folder, and store them in the database
+    (docs/your-own-model.md). progress: is called with what happens next.
 
     All ways are measured in each of several rounds, in shuffled order, and compared within the rounds. Afterwards the
     model has its values again, its metrics are reset, and its optimizer has made no step. Beside the model, memory is
     needed for the slots of some fifteen optimizers. Raises BadInput for a model that cannot be trained so
-    (`Workers.fit`).
+    (`Workers.fit`), and before it measures if the runs cannot be saved.
     """
     from tmflow.advice.rehearsal import Rehearsal
 
@@ -130,7 +137,7 @@ def advise(
         if validation is not None:
             rehearsal.check_validation(validation)
         reach = None if validation is None else partial(rehearsal.reached, validation=validation)
-        return measured_advice(rehearsal, workers, guaranteed, seconds, reach=reach, progress=progress)
+        return measured_advice(rehearsal, workers, guaranteed, seconds, reach=reach, save=save, progress=progress)
     finally:
         rehearsal.close()
 
@@ -142,6 +149,7 @@ def advise_for_sizes(
     *,
     consistency: str = automatic.DEFAULT,
     seconds: float = 60,
+    save: bool = False,
     progress: Progress = lambda _: None,
 ) -> Advice:
     """Rank the strategies for variables of given shapes, such as "3136x1024,1024", without a model.
@@ -149,12 +157,11 @@ def advise_for_sizes(
     variables: see `parse_shapes`; an embedding of which a step updates 64 rows is "100000x16:64". step_us: how long a
     worker computes between two updates. For the rest see `advise`.
     """
-    from tmflow.advice.shapes import parse_shapes
     from tmflow.advice.sized_variables import SizedVariables
 
     guaranteed = check(workers, consistency, seconds)
     subject = SizedVariables(parse_shapes(variables), step_us, consistency=guaranteed)
-    return measured_advice(subject, workers, guaranteed, seconds, progress=progress)
+    return measured_advice(subject, workers, guaranteed, seconds, save=save, progress=progress)
 
 
 def measured_advice(
@@ -164,21 +171,29 @@ def measured_advice(
     seconds: float,
     *,
     reach: Reach | None = None,
+    save: bool = False,
     progress: Progress,
 ) -> Advice:
-    """Measure the candidates and what is shown for comparison, count, and compare what trainings reach, if they can."""
-    progress("timing one step")
-    per_call = measurement.steps_of_call(subject)
+    """Measure the candidates and what is shown for comparison, count, and compare what trainings reach, if they can.
+
+    With `save`, no other timed work of tmflow runs on the machine meanwhile.
+    """
+    archive = Archive(subject, workers, consistency) if save else None
     processors = len(os.sched_getaffinity(0))
-    candidates = [Way(name, workers, per_call) for name in strategies_for(consistency, subject.optimiser)]
-    others = [Way(automatic.AUTO, n, per_call) for n in other_workers(workers, processors)]
-    of_keras = [Way(None, per_call=n) for n in sorted({1, per_call})] if subject.has_own else []
-    no_lock = Way(NO_LOCK, workers, per_call)
-    ways = [*candidates[:2], *of_keras, no_lock, *others, *candidates[2:]]  # the last ones wait if time is short
-    measured = measurement.measure(subject, ways, ROUNDS_SHARE * seconds, progress)
-    ranking = rank(measured, candidates)
-    best = ranking[0].way
-    counts = _counts(subject, {way: measured.calls[way] for way in (best, no_lock) if way in measured.calls}, progress)
+    with machine_to_itself() if save else nullcontext():
+        progress("timing one step")
+        per_call = measurement.steps_of_call(subject)
+        candidates = [Way(name, workers, per_call) for name in strategies_for(consistency, subject.optimiser)]
+        others = [Way(automatic.AUTO, n, per_call) for n in other_workers(workers, processors)]
+        of_keras = [Way(None, per_call=n) for n in sorted({1, per_call})] if subject.has_own else []
+        no_lock = Way(NO_LOCK, workers, per_call)
+        ways = [*candidates[:2], *of_keras, no_lock, *others, *candidates[2:]]  # the last ones wait if time is short
+        measured = measurement.measure(subject, ways, ROUNDS_SHARE * seconds, progress)
+        ranking = rank(measured, candidates)
+        best = ranking[0].way
+        counted = [way for way in (best, no_lock) if way in measured.calls]
+        counts = measurement.count(subject, counted, measured, progress)
+    saved = None if archive is None else str(archive.store(measured))
     accuracy = []
     if reach is not None:
         compared = [row for row in ranking if row.way in (best, no_lock, *of_keras[:1])]
@@ -191,10 +206,11 @@ def measured_advice(
         rounds=measured.rounds,
         disturbed=None if measured.state is None else measured.state.disturbed,
         ranking=ranking,
-        counts=counts,
+        counts={str(way.strategy): counted for way, counted in counts.items()},
         accuracy=accuracy,
         lines=[],
         left_out={str(way): reason for way, reason in measured.left_out.items()},
+        saved=saved,
     )
     return replace(advice, lines=subject.lines(advice.recommended.way, consistency))
 
@@ -232,23 +248,16 @@ def _json_row(row: RankedWay) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _json_counts(counted: Counts) -> dict[str, float | None]:
+    return {"lost": counted.lost, "waited_us": counted.waited_us, "held_us": counted.held_us}
+
+
 def check(workers: int, consistency: str, seconds: float) -> automatic.Consistency:
     """The consistency. Raises BadInput for a number or a name that is not allowed."""
     automatic.check_workers(workers)
     if not isinstance(seconds, int | float) or not 10 <= seconds <= 3600:
         raise BadInput(f"seconds is {seconds!r}, but should be a number from 10 to 3,600.")
     return check_consistency(consistency)
-
-
-def _counts(subject: Subject, calls: Mapping[Way, int], progress: Progress) -> dict[str, Counts | str]:
-    counts: dict[str, Counts | str] = {}
-    for way, n in calls.items():
-        progress(f"counting what {way.strategy} loses")
-        try:
-            counts[str(way.strategy)] = subject.count(way, n)
-        except BadInput as error:
-            counts[str(way.strategy)] = str(error)
-    return counts
 
 
 def _accuracies(reach: Reach, rows: Sequence[RankedWay], seconds: float, progress: Progress) -> list[Accuracy]:

@@ -18,7 +18,8 @@ from tmflow.analysis.repeats import average_repeats
 from tmflow.analysis.run_table import ROUND, VARIANT, numbered
 from tmflow.native.automatic import Consistency, consistency_of
 from tmflow.native.registry import UPDATE_CONSISTENCY
-from tmflow.spec.models import MODELS
+from tmflow.spec.models import MODELS, OWN_MODEL
+from tmflow.spec.shapes import parse_shapes
 from tmflow.spec.strategies import PARAMETERS, parameters_of
 from tmflow.spec.trial import TrialSpec
 
@@ -129,11 +130,16 @@ def _guarantees(variant: Mapping[Hashable, Any], consistency: Consistency) -> bo
 
 
 def updated_elements(runs: pd.DataFrame) -> pd.Series:
-    """The elements that a step of each run updates: all, or those of the rows of its examples. NaN if unknown."""
+    """The elements that a step of each run updates: all, or those of the rows of its examples; NaN if unknown."""
     sizes = variable_sizes(runs).groupby("uid")["elements"].sum()
     by_rows = runs["model"].isin([name for name, model in MODELS.items() if model.by_rows])
     updated: pd.Series = (runs["batch"] * _rows_of_example(runs) * runs["width"]).astype(float)
-    return updated.where(by_rows, runs["uid"].map(sizes).astype(float))
+    updated = updated.where(by_rows, runs["uid"].map(sizes).astype(float))
+    return updated.where(runs["model"] != OWN_MODEL, runs["shapes"].map(_updated_of, na_action="ignore").astype(float))
+
+
+def _updated_of(shapes: str) -> int:
+    return sum(shape.updated for shape in parse_shapes(shapes))
 
 
 def _rows_of_example(runs: pd.DataFrame) -> pd.Series:

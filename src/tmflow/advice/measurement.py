@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from tmflow.advice.candidates import Way
+from tmflow.base.clock import utc_now
 from tmflow.base.errors import BadInput
 from tmflow.native.automatic import AUTO
 from tmflow.runfile.record import MachineState
@@ -21,17 +22,43 @@ MIN_CALLS = 4  # of a worker in a round
 PREPARING = 0.5  # the share of the time after which no further way is prepared
 
 
+class CountedRun(NamedTuple):
+    """The steps and the seconds of a run that counts, and its lost updates: rows of `runfile.record.Lost`."""
+
+    steps: int
+    seconds: float
+    lost: list[dict[str, Any]]
+
+
 class Counts(NamedTuple):
     """Counts of a way in a run of its own, because counting makes its steps slower.
 
     lost: the share of the updates of elements, None if it is not counted. waited_us, held_us: microseconds of a step in
     which its updates waited for locks and held them, summed over the variables, which TensorFlow updates at the same
-    time; None if the strategy has no such locks.
+    time; None if the strategy has no such locks. run: the run itself.
     """
 
     lost: float | None
     waited_us: float | None = None
     held_us: float | None = None
+    run: CountedRun | None = None
+
+
+class Slice(NamedTuple):
+    """A run of a way in a round: its place in the round's order, its steps, and what the machine did meanwhile.
+
+    seconds: of the steps. total_s: with what came before and after them. lost: of a run that counts.
+    """
+
+    way: Way
+    round: int
+    ordinal: int
+    started_at_utc: str
+    steps: int
+    seconds: float
+    total_s: float
+    machine: MachineState
+    lost: list[dict[str, Any]] | None = None
 
 
 class Subject(Protocol):
@@ -54,6 +81,9 @@ class Subject(Protocol):
     @property
     def has_own(self) -> bool: ...
 
+    def factors(self) -> dict[str, Any]:
+        """The factors that the runs of all ways share. Raises BadInput for what no run can hold."""
+
     def prepare(self, way: Way) -> None:
         """Make a way ready. Raises BadInput for one that is impossible."""
 
@@ -72,7 +102,8 @@ class Measurement:
     """The times of the ways: microseconds per step by round, the same rounds for all ways.
 
     us: wall time over the steps of all workers. calls: of a way in a round. left_out: the ways for which there was no
-    time, and those that the model does not allow, with the reason.
+    time, and those that the model does not allow, with the reason. slices: of all rounds; the runs that count are a
+    round of their own, after the others.
     """
 
     us: dict[Way, list[float]] = field(default_factory=dict)
@@ -80,6 +111,7 @@ class Measurement:
     rounds: int = 0
     left_out: dict[Way, str] = field(default_factory=dict)
     state: MachineState | None = None
+    slices: list[Slice] = field(default_factory=list)
 
 
 def steps_of_call(subject: Subject) -> int:
@@ -104,7 +136,7 @@ def measure(subject: Subject, ways: Sequence[Way], seconds: float, progress: Cal
 
     Raises BadInput if the three rounds that there are at least would take longer than twice the time.
     """
-    began, measured = time.monotonic(), Measurement()
+    began, measured, watch = time.monotonic(), Measurement(), machine_load.Watch()
     before = machine_load.sample()
     for way in ways:
         if time.monotonic() - began > PREPARING * seconds:
@@ -113,7 +145,7 @@ def measure(subject: Subject, ways: Sequence[Way], seconds: float, progress: Cal
         progress(f"preparing {way}")
         try:
             subject.prepare(way)
-            measured.calls[way] = calls_of_slice(subject, way)
+            measured.calls[way] = _equal_calls(way, calls_of_slice(subject, way), measured.calls)
         except BadInput as error:
             measured.left_out[way] = str(error)
             continue
@@ -124,10 +156,61 @@ def measure(subject: Subject, ways: Sequence[Way], seconds: float, progress: Cal
             raise BadInput(f"the time is too short for {MIN_ROUNDS} rounds of all ways: allow more seconds.")
         progress(f"round {measured.rounds + 1}")
         began_round = time.monotonic()
-        for way in random.Random(measured.rounds).sample(list(measured.us), len(measured.us)):
+        for ordinal, way in enumerate(shuffled(measured.us, measured.rounds)):
             calls = measured.calls[way]
-            measured.us[way].append(1e6 * subject.run(way, calls) / (calls * way.per_call))
+            slice_ = time_slice(subject, way, calls, measured.rounds + 1, ordinal, watch)
+            measured.us[way].append(1e6 * slice_.seconds / slice_.steps)
+            measured.slices.append(slice_)
         measured.rounds += 1
         last_round_s = time.monotonic() - began_round
     measured.state = MachineState(**machine_load.between(before, machine_load.sample()))
     return measured
+
+
+def shuffled(ways: Iterable[Way], seed: int) -> list[Way]:
+    """The ways in the order of a round: that with the number seed + 1."""
+    listed = list(ways)
+    return random.Random(seed).sample(listed, len(listed))
+
+
+def time_slice(subject: Subject, way: Way, calls: int, round: int, ordinal: int, watch: machine_load.Watch) -> Slice:
+    """Run a way so many calls, and watch the machine meanwhile."""
+    before, started_at = watch.begin(), utc_now()
+    seconds = subject.run(way, calls)
+    after = machine_load.sample()
+    machine = MachineState(**watch.since(before, after))
+    return Slice(way, round, ordinal, started_at, calls * way.per_call, seconds, after.at_s - before.at_s, machine)
+
+
+def count(
+    subject: Subject, ways: Sequence[Way], measured: Measurement, progress: Callable[[str], Any]
+) -> dict[Way, Counts | str]:
+    """Count what the ways lose, each in a run of as many calls as in a round, or the reason why it cannot be counted.
+
+    The runs are a round after the others, in shuffled order.
+    """
+    counts: dict[Way, Counts | str] = {}
+    watch = machine_load.Watch()
+    for ordinal, way in enumerate(shuffled(ways, measured.rounds)):
+        progress(f"counting what {way.strategy} loses")
+        before, started_at = watch.begin(), utc_now()
+        try:
+            counts[way] = counted = subject.count(way, measured.calls[way])
+        except BadInput as error:
+            counts[way] = str(error)
+            continue
+        after = machine_load.sample()
+        if (run := counted.run) is not None:
+            machine, total_s = MachineState(**watch.since(before, after)), after.at_s - before.at_s
+            place = way, measured.rounds + 1, ordinal, started_at
+            measured.slices.append(Slice(*place, run.steps, run.seconds, total_s, machine, run.lost))
+    return {way: counts[way] for way in ways}
+
+
+def _equal_calls(way: Way, calls: int, others: Mapping[Way, int]) -> int:
+    """The calls of the first way that has as many steps in a call, if they take half to twice the time.
+
+    Runs with equal steps compare in the database, too.
+    """
+    first = next((n for other, n in others.items() if other.per_call == way.per_call), calls)
+    return first if calls <= 2 * first <= 4 * calls and first % way.workers == 0 else calls

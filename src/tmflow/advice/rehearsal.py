@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -13,8 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from tmflow import optimizers
+from tmflow.advice.architecture import architecture_sha256
 from tmflow.advice.candidates import Way
-from tmflow.advice.measurement import Counts
+from tmflow.advice.measurement import CountedRun, Counts
 from tmflow.base.errors import BadInput
 from tmflow.native.automatic import AUTO
 from tmflow.native.ops import Stats
@@ -23,10 +24,24 @@ from tmflow.parallel import workers as parallel
 from tmflow.parallel.shared_reads import shared_reads
 from tmflow.parallel.threads import work_together
 from tmflow.spec.factors import Measures
+from tmflow.spec.shapes import Shape, shapes_text, variable_name
 
 _TMFLOW: dict[str, Any] = {"SGD": optimizers.SGD, "Adagrad": optimizers.Adagrad, "Adam": optimizers.Adam}
 _KERAS = {"SGD": keras.optimizers.SGD, "Adagrad": keras.optimizers.Adagrad, "Adam": keras.optimizers.Adam}
 _OUR_ARGUMENTS = ("strategy", "consistency", "workers", "measures")
+
+
+_OF_ALL_ROWS = ("clipnorm", "clipvalue", "global_clipnorm", "weight_decay")  # arguments with which all rows are updated
+
+
+class _RecordingOptimizer(keras.optimizers.SGD):  # type: ignore[misc]  # Keras has no type hints
+    """An optimizer that updates nothing, and notes how many rows of each variable it was to update: None for all."""
+
+    rows: Sequence[int | None] = ()
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+        slices = [gradient if isinstance(gradient, tf.IndexedSlices) else None for gradient in grads]
+        self.rows = [None if one is None else len(np.unique(one.indices)) for one in slices]
 
 
 class _Training(NamedTuple):
@@ -60,6 +75,8 @@ class Rehearsal:
         self._variables = [variable.value for variable in model.trainable_variables]
         self._all = [variable.value for variable in model.variables]
         self._values = [value.numpy() for value in self._all]
+        self._first = next(iter(dataset))
+        self._batch = _examples_of(self._first)
         self._batches = iter(dataset.repeat())
         self._trainings: dict[Way, _Training] = {}
 
@@ -95,6 +112,29 @@ class Rehearsal:
             f"tmflow.Workers({way.workers}).fit(model, dataset, epochs=...{steps})",
         ]
 
+    def factors(self) -> dict[str, Any]:
+        """What a spec says of the model, its data and its optimizer. A rate that changes has its first value."""
+        rate = _KERAS[self._kind].from_config(self._arguments).learning_rate
+        return {
+            "driver": "keras",
+            "shapes": shapes_text(self._shapes()),
+            "architecture": architecture_sha256(self.model),
+            "batch": self._batch,
+            "learning_rate": float(str(np.float32(rate))),  # 0.01, and not 0.009999999776482582
+            "optimiser": self.optimiser,
+        }
+
+    def _shapes(self) -> list[Shape]:
+        """The shapes of the variables, with the rows that a step on the first batch updates, if it is no more."""
+        shapes = [Shape(tuple(variable.shape.as_list())) for variable in self._variables]
+        if any(self._arguments.get(name) for name in _OF_ALL_ROWS):
+            return shapes
+        recorder = _RecordingOptimizer()
+        with _state_kept(self.model, recorder, 1):
+            self.model.train_step(self._first)
+        self.restore()
+        return [shape._replace(rows=rows) for shape, rows in zip(shapes, recorder.rows, strict=True)]
+
     def prepare(self, way: Way, measures: Measures = "usual") -> None:
         """Build the optimizer of a way and trace its function, with one call. Raises BadInput if it cannot be."""
         self._trainings[way] = self._traced(self._optimizer(way, measures), way)
@@ -111,19 +151,21 @@ class Rehearsal:
         """Run a way with full measures. Raises BadInput for rows and for what else they cannot count."""
         training = self._traced(self._optimizer(way, "full"), way)
         try:
-            training.optimizer.reset_counters()
-            self._time(training, way.workers, calls)
+            seconds = self._time(training, way.workers, calls, begin=training.optimizer.reset_counters)
             stats: Stats = training.optimizer.counters()
         finally:
             _release(training.optimizer)
         expected = sum(row["expected"] for row in stats.lost)
         lost = sum(row["lost"] for row in stats.lost) / expected if expected else None
-        steps = (calls + 1) * way.per_call  # with that before the clock
+        steps = calls * way.per_call
+        names = [variable_name(number) for number in range(1, len(self._variables) + 1)]
+        rows = [row | {"variable": name} for row, name in zip(stats.lost, names, strict=True)]
+        run = CountedRun(steps, seconds, rows)
         waited_us, held_us = (
             1e6 * sum(row.get(name) or 0.0 for row in stats.counters) / steps
             for name in ("lock_waited_s", "lock_held_s")
         )
-        return Counts(lost, waited_us, held_us) if held_us else Counts(lost)
+        return Counts(lost, waited_us, held_us, run) if held_us else Counts(lost, run=run)
 
     def reached(self, way: Way, calls: int, validation: Any) -> tuple[float, dict[str, float]]:
         """The seconds, and the loss and the metrics, of a training by an optimizer that has made no step before.
@@ -177,8 +219,18 @@ class Rehearsal:
                 _release(optimizer)
         return _Training(optimizer, train)
 
-    def _time(self, training: _Training, workers: int, calls: int, before: int = 1) -> float:
-        """The seconds of so many calls, after some `before` the clock: the first one copies what was just assigned."""
+    def _time(
+        self,
+        training: _Training,
+        workers: int,
+        calls: int,
+        before: int = 1,
+        begin: Callable[[], None] = lambda: None,
+    ) -> float:
+        """The seconds of so many calls, after some `before` the clock: the first one copies what was just assigned.
+
+        begin: is called between the two.
+        """
         self.restore()
         numbers = itertools.count()  # whose next is atomic
 
@@ -191,6 +243,7 @@ class Rehearsal:
         with parallel.atomic_additions:
             for _ in range(before):
                 training.train(self._batches)
+            begin()
             began = time.monotonic()
             work_together(workers, call)
             return time.monotonic() - began
@@ -258,6 +311,14 @@ def _check_dataset(dataset: Any) -> None:
         raise BadInput("the dataset is infinite: end it with dataset.take(n), the number of batches of an epoch.")
     if next(iter(dataset), None) is None:
         raise BadInput("the data has no batch.")
+
+
+def _examples_of(batch: Any) -> int:
+    """The number of examples in a batch. Raises BadInput for data that is not in batches."""
+    first = tf.nest.flatten(batch, expand_composites=True)[0]
+    if first.shape.rank == 0:
+        raise BadInput("the data is not in batches: call dataset.batch(n).")
+    return int(first.shape[0])
 
 
 def _named(validation: Any) -> dict[str, Any]:

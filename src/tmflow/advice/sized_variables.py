@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tmflow.advice.candidates import Way
-from tmflow.advice.measurement import Counts
-from tmflow.advice.shapes import Shape
+from tmflow.advice.measurement import CountedRun, Counts
 from tmflow.arrays.shared_parameters import SharedParameters
 from tmflow.base.errors import BadInput
 from tmflow.native.automatic import AUTO, Consistency
 from tmflow.parallel.threads import work_together
+from tmflow.spec.shapes import Shape, shapes_text, variable_name
 
 WORK_ELEMENTS = 20_000  # of a worker's private array, which a second-level cache holds
 MAX_DRAWN = 1_000_000  # numbers of rows of a variable that are drawn in advance
@@ -40,7 +40,7 @@ class SizedVariables:
         """`step_us`: what a step takes but for the updates. Raises BadInput for a negative time."""
         if not 0 <= step_us <= 60_000_000:
             raise BadInput(f"a step of {step_us:g} microseconds is none of 0 to 60,000,000.")
-        self._shapes = {f"variable {number}": shape for number, shape in enumerate(shapes, start=1)}
+        self._shapes = {variable_name(number): shape for number, shape in enumerate(shapes, start=1)}
         self._values = {name: np.zeros(shape.dimensions, np.float32) for name, shape in self._shapes.items()}
         self._gradients = {name: _gradients(shape) for name, shape in self._shapes.items()}
         self._step_us, self._consistency = step_us, consistency
@@ -66,6 +66,11 @@ class SizedVariables:
             "shared.apply(gradients, learning_rate)    # in each thread",
         ]
 
+    def factors(self) -> dict[str, Any]:
+        """The shapes and the time of a step; an update adds 1, which is a learning rate of 1."""
+        given = {"driver": "arrays", "shapes": shapes_text(self._shapes.values())}
+        return given | {"step_us": float(self._step_us), "batch": 1, "learning_rate": 1.0, "optimiser": self.optimiser}
+
     def prepare(self, way: Way) -> None:
         """Nothing has to be made ready."""
 
@@ -76,10 +81,14 @@ class SizedVariables:
     def count(self, way: Way, calls: int) -> Counts:
         """The share of the updates of elements that was lost."""
         calls = min(calls, 2**23)  # a float32 counts exactly up to 2^24
-        self._run(way, calls)
-        kept = sum(float(array.sum(dtype=np.float64)) for array in self._values.values())
-        _, updated = self._sums()
-        return Counts(1 - kept / (calls * updated))
+        seconds = self._run(way, calls)
+        rows: list[dict[str, Any]] = []
+        for name, array in self._values.items():
+            expected = calls * self._shapes[name].updated
+            lost = expected - int(array.sum(dtype=np.float64))
+            rows.append({"variable": name, "expected": expected, "lost": lost})
+        share = sum(row["lost"] for row in rows) / sum(row["expected"] for row in rows)
+        return Counts(share, run=CountedRun(calls, seconds, rows))
 
     def _run(self, way: Way, calls: int) -> float:
         for array in self._values.values():

@@ -38,7 +38,7 @@ from tmflow.analysis.stats import (
 )
 from tmflow.analysis.variants import name_of, variants
 from tmflow.base.text import interval, listed
-from tmflow.runfile.record import NO_TIME
+from tmflow.runfile.record import NO_ACCURACY, NO_TIME
 from tmflow.spec.trial import TrialSpec
 
 Measure = Literal["speed", "accuracy"]
@@ -251,7 +251,7 @@ def _values(point: pd.DataFrame, measure: Measure, paired: bool, letters: Mappin
     timed = _ok(point).dropna(subset=column)
     a, b = (timed[timed["side"] == side] for side in "ab")
     if a.empty or b.empty:
-        return {"a": [], "b": [], "reason": _missing(point, letters)}
+        return {"a": [], "b": [], "reason": _missing(point, measure, letters)}
     lost = _without_result(point, letters)
     if not paired:
         return {"a": list(a[column]), "b": list(b[column]), "reason": "; ".join(lost) or None}
@@ -271,7 +271,7 @@ def _without_result(point: pd.DataFrame, letters: Mapping[str, str]) -> list[str
     return [f"{letter}: {end}" for letter, end in ends.items() if end]
 
 
-def _missing(point: pd.DataFrame, letters: Mapping[str, str]) -> str:
+def _missing(point: pd.DataFrame, measure: Measure, letters: Mapping[str, str]) -> str:
     """Describe why a point cannot be compared."""
     reasons = []
     for side, letter in letters.items():
@@ -280,7 +280,7 @@ def _missing(point: pd.DataFrame, letters: Mapping[str, str]) -> str:
             reasons.append(f"{letter} was not run there")
         elif _ok(runs).empty:
             reasons.append(f"{letter}: {without_result(runs)}")
-    return "; ".join(reasons) or NO_TIME
+    return "; ".join(reasons) or (NO_TIME if measure == "speed" else NO_ACCURACY)
 
 
 def _estimates(a: Sequence[float], b: Sequence[float], measure: Measure, paired: bool, points: int) -> dict[str, Any]:

@@ -25,18 +25,19 @@ from tmflow.training.network import Layout
 
 # The factors that determine the variables of a run; the numbers are None for models that do not have them.
 NUMBERS = ["matrix", "hidden", "image_size", "features", "users", "items", "words", "width"]
-SHAPE = ["model", "layout", *NUMBERS]
+SHAPE = ["model", "layout", "shapes", *NUMBERS]
 
 
 def variable_sizes(runs: pd.DataFrame) -> pd.DataFrame:
     """The elements of each variable of each run: uid, variable, elements. `runs` has the columns uid and `SHAPE`."""
 
     @cache
-    def sizes(model: str, layout: str, numbers: tuple[int | None, ...]) -> list[tuple[str, int]]:
+    def sizes(model: str, layout: str, shapes: str | None, numbers: tuple[int | None, ...]) -> list[tuple[str, int]]:
         if model not in MODELS:  # a run of another version of tmflow
             return []
         # Only these factors matter, and a complete spec would be checked for each shape.
-        factors: dict[str, Any] = {"model": model, "layout": layout, **dict(zip(NUMBERS, numbers, strict=True))}
+        factors: dict[str, Any] = dict(zip(NUMBERS, numbers, strict=True))
+        factors |= {"model": model, "layout": layout, "shapes": shapes}
         spec = TrialSpec.model_construct(**factors)
         variables = Layout(load_network(model).variables(spec), joined=layout == "joined").variables
         return [(variable.name, math.prod(variable.shape)) for variable in variables]
@@ -46,8 +47,8 @@ def variable_sizes(runs: pd.DataFrame) -> pd.DataFrame:
 
     rows = [
         (uid, *variable)
-        for uid, model, layout, *numbers in runs[["uid", *SHAPE]].itertuples(index=False)
-        for variable in sizes(model, layout, tuple(map(whole_number, numbers)))
+        for uid, model, layout, shapes, *numbers in runs[["uid", *SHAPE]].itertuples(index=False)
+        for variable in sizes(model, layout, None if pd.isna(shapes) else shapes, tuple(map(whole_number, numbers)))
     ]
     return pd.DataFrame(rows, columns=["uid", "variable", "elements"])
 

@@ -42,6 +42,7 @@ from tmflow.base.errors import unknown
 from tmflow.base.text import percent
 from tmflow.runfile.record import NO_TIME
 from tmflow.spec.abort_codes import CLASSES, describe, status_of
+from tmflow.spec.factors import ADVISED_DRIVERS
 
 Baseline = Literal["same", "tf_lock"]
 BASELINES: dict[str, str] = {
@@ -152,7 +153,8 @@ def _quotient(
 
 
 def accuracy(runs: pd.DataFrame) -> pd.DataFrame:
-    """Test accuracy after the last step, a fraction."""
+    """Test accuracy after the last step, a fraction; none of runs that are only timed."""
+    runs = runs[~runs["driver"].isin(ADVISED_DRIVERS)]
     return per_point(with_dataset(runs), "accuracy", "fraction", _mean_of("final_accuracy"))
 
 

@@ -32,10 +32,15 @@ def project_root() -> Path:
 def results_dir() -> Path:
     """The folder of everything that a study produces: $TMFLOW_RESULTS_DIR if set, else results/ of the checkout.
 
-    It need not exist yet.
+    It need not exist yet. Raises BadInput if there is neither.
     """
     override = os.environ.get("TMFLOW_RESULTS_DIR")
-    return Path(override).expanduser().absolute() if override else project_root() / "results"
+    if override:
+        return Path(override).expanduser().absolute()
+    try:
+        return project_root() / "results"
+    except BadInput as error:
+        raise BadInput(f"{str(error).removesuffix('.')}, or TMFLOW_RESULTS_DIR to a folder for results.") from error
 
 
 def lock_dir() -> Path:

@@ -20,7 +20,7 @@ from tmflow.benchmark.storage import LeftOut, SavedSteps, Step
 from tmflow.native import registry
 from tmflow.native.automatic import consistency_of
 from tmflow.runfile.record import Run
-from tmflow.spec.models import MODELS
+from tmflow.spec.models import MODELS, trained_models
 from tmflow.spec.trial import TrialSpec
 from tmflow.study.adhoc import check_rounds, rounds_of
 from tmflow.study.grid import FACTORS, make_spec
@@ -142,7 +142,8 @@ def make_subject(label: str, given: Mapping[str, Any], dataset: str, where: str)
     name, driver = str(given.get("model", "mnist_softmax")), str(given.get("driver", "session"))
     steps = STEPS.get(driver, STEPS["session"])
     usual: dict[str, Any] = {"model": name, "strategy": "lock", "batch": 1, "threads": 1, "iterations": steps}
-    if model := MODELS.get(name):
+    if name in trained_models():
+        model = MODELS[name]
         usual |= {"learning_rate": model.learning_rate, **model.factors}
         usual |= IF_SLOW if sum(model.step_us["session"]) > SLOW_STEP_US else {}
     return StepSubject(label, make_spec({**usual, **given, "dataset": dataset}, where))

@@ -19,6 +19,7 @@ from tmflow.runfile import lines
 from tmflow.store.run_filter import RunFilter
 
 MAX_LOG = 64 * format.KIB  # bytes kept of the end of a log
+AD_HOC = "adhoc"  # the scale of runs outside the study
 _DATE = (1980, 1, 1, 0, 0, 0)  # the earliest date of the zip format
 _REGULAR_FILE = 0o100644
 _UNIX = 3
@@ -40,7 +41,7 @@ Content = Callable[[], Iterator[bytes]]
 
 @dataclass
 class _Selection:
-    """The runs to export: the content of their files by name, and their common metadata."""
+    """The runs to export: the content of their files by name, and their common metadata; the scales of the study."""
 
     runs: int = 0
     files: dict[str, Content] = field(default_factory=dict)
@@ -110,7 +111,8 @@ def _select_runs(results: Path, run_filter: RunFilter) -> _Selection:
         scale, experiment, definition, name = path.relative_to(folder).parts
         if run_filter.experiments is not None and experiment not in run_filter.experiments:
             continue
-        member = f"runs/{experiment}/{definition}/{name}"
+        of_campaign = scale == AD_HOC  # which has a folder for each campaign, not for each definition
+        member = f"runs/{experiment}/{definition.replace('-', '')[:12] if of_campaign else definition}/{name}"
         if not format.RUNS.fullmatch(member):
             raise BadInput(
                 f"{path} is not a run file of a study, which are <scale>/<experiment>/<definition>/round-NNN.jsonl: "
@@ -121,7 +123,8 @@ def _select_runs(results: Path, run_filter: RunFilter) -> _Selection:
             selection.add(run, where)
         if selection.runs > n_before:
             selection.files[member] = _run_file(path, run_filter.evidences)
-            selection.scales.add(scale)
+            if not of_campaign:
+                selection.scales.add(scale)
     return selection
 
 

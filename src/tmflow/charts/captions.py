@@ -24,7 +24,8 @@ from tmflow.charts.axes import EVENTS, is_never_seen, value_range
 from tmflow.charts.tooltips import words_of_divergence
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.spec.factors import OWN_DATA, SYNTHETIC, VALUES_BEFORE
-from tmflow.spec.models import MODEL_FACTORS, MODELS
+from tmflow.spec.models import MODEL_FACTORS, MODELS, OWN_MODEL
+from tmflow.spec.shapes import describe_shapes
 from tmflow.spec.strategies import PARAMETERS
 
 UNSELECTED = 0.6  # opacity of a name in a legend whose series is hidden: Vega's 0.35 is hard to read
@@ -243,7 +244,7 @@ def _workloads(summary: pd.DataFrame) -> list[str]:
 
 
 # Factors that `workload` describes in other words, and `measures`, which captions state separately.
-WORDED = ("activation", "hidden", "dropout_keep", "measures")
+WORDED = ("activation", "hidden", "dropout_keep", "measures", "shapes")
 
 
 def workload(point: pd.Series) -> str:
@@ -251,6 +252,7 @@ def workload(point: pd.Series) -> str:
     factors = point.dropna()
     units = f"{point['activation']} units" if "activation" in factors else "units"
     training = [
+        describe_shapes(factors["shapes"]) if "shapes" in factors else "",
         f"batch {point['batch']}",
         "" if point["dataset"] in (OWN_DATA, SYNTHETIC) else f"{point['matrix']} pixels",
         f"{point['hidden']} hidden {units}" if "hidden" in factors else "",
@@ -265,6 +267,8 @@ def workload(point: pd.Series) -> str:
         f"{point['driver']} driver",
         f"{point['variables']} variables" if "variables" in factors else "",
         *_cluster(factors),
+        f"{several(int(factors['steps_per_call']), 'step')} in a call" if "steps_per_call" in factors else "",
+        f"{factors['step_us']:g} us of work in a step" if "step_us" in factors else "",
         *(f"{name_of(name)} {value}" for name, value in others.items() if value != VALUES_BEFORE.get(name)),
         "" if point["pinning"] == "none" else f"pinned to {point['pinning']}",
     ]
@@ -272,7 +276,8 @@ def workload(point: pd.Series) -> str:
     model = MODELS.get(str(point["model"]))  # None: a run of another version of tmflow
     synthetic = "synthetic examples" if model and model.by_rows else "synthetic images"
     data = {SYNTHETIC: synthetic, OWN_DATA: "a file of the user"}.get(point["dataset"], point["dataset"])
-    return f"{point['model']} on {data}: {what}; {how}."
+    subject = "a model of the user" if point["model"] == OWN_MODEL else f"{point['model']} on {data}"
+    return f"{subject}: {what}; {how}."
 
 
 def _cluster(factors: pd.Series) -> Iterator[str]:

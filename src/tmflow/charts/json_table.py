@@ -23,6 +23,7 @@ ESTIMATES = ("estimate", "low", "high", "median", "median_low", "median_high")
 UNITS = {
     "hardware_threads": "threads", "threads": "threads", "batch": "images", "matrix": "pixels", "iterations": "steps",
     "iteration": "steps", "learning_rate": "1", "dropout_keep": "fraction", "hidden": "units", "test_images": "images",
+    "steps_per_call": "steps", "step_us": "us",
     "servers": "servers", "backup_workers": "workers", "slowdown": "1",
     "curve_points": "points", "staleness": "updates", "up_to": "updates", "target": "fraction", "elements": "fraction",
     "rounds": "rounds", "disturbed_rounds": "rounds", "farthest": "1", "runs_left_out": "runs",

@@ -27,6 +27,8 @@ AXES = {
     "batch": "Images per step (batch)",
     "matrix": "Pixels per image (matrix)",
     "iterations": "Steps in all",
+    "steps_per_call": "Steps in a call of TensorFlow",
+    "step_us": "Work in a step (us)",
     "servers": "Parameter servers",
     "backup_workers": "Backup workers",
     "slowdown": "Slowdown of the last worker (times)",

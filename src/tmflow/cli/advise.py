@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tmflow.base.errors import BadInput
-from tmflow.cli.options import JsonOption, print_result
+from tmflow.cli.options import JsonOption, database, print_result
 
 
 def advise(
@@ -35,6 +35,10 @@ def advise(
     step_us: Annotated[
         float | None, typer.Option(help="Microseconds that a worker computes between two updates.")
     ] = None,
+    save: Annotated[
+        bool,
+        typer.Option("--save", help="Also keep the runs as run files, and store them in the database, for the portal."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Train your model under each strategy on this machine, in turns, and say which is the fastest.
@@ -46,6 +50,7 @@ def advise(
     if (variables is None) != (step_us is None):
         raise BadInput("--variables and --step-us go together.")
     from tmflow.advice import advice, user_code
+    from tmflow.store import engine
 
     def progress(what: str) -> None:
         if not as_json:
@@ -53,13 +58,16 @@ def advise(
 
     if variables is not None and step_us is not None:
         given = advice.advise_for_sizes(
-            variables, step_us, workers, consistency=consistency, seconds=seconds, progress=progress
+            variables, step_us, workers, consistency=consistency, seconds=seconds, save=save, progress=progress
         )
     else:
         advice.check(workers, consistency, seconds)  # before the user's code
         built = user_code.build(str(target))
         given = advice.advise(
             built.model, built.dataset, workers,
-            consistency=consistency, validation=built.validation, seconds=seconds, progress=progress,
+            consistency=consistency, validation=built.validation, seconds=seconds, save=save, progress=progress,
         )  # fmt: skip
     print_result(as_json, given.as_json(), [str(given)])
+    if given.saved is not None:
+        where = f"{engine.shown(database())}, their files in {given.saved}"
+        print(f"tmflow: the runs are stored in {where}.", file=sys.stderr)

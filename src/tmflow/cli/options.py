@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import results_dir
-from tmflow.spec.factors import DRIVER_FACTORS
+from tmflow.spec.factors import ADVISED_FACTORS, DRIVER_FACTORS
 from tmflow.spec.models import MODEL_FACTORS, MODELS, models_with
 from tmflow.spec.strategies import BUDGETS, PARAMETERS, STRATEGY_PARAMETERS, Value, owners
 from tmflow.spec.trial import TrialSpec
@@ -72,7 +72,8 @@ def with_factors(command: Command) -> Command:
     declared = [option for option in signature.parameters.values() if option.kind is not option.VAR_KEYWORD]
     last = [*MODEL_FACTORS, *PARAMETERS]
     names = [*(name for name in TrialSpec.model_fields if name not in last), *last]
-    options = [_option(name) for name in names if name not in signature.parameters]
+    without = [*signature.parameters, *ADVISED_FACTORS]
+    options = [_option(name) for name in names if name not in without]
     # mypy does not know this attribute of a function, which inspect reads.
     setattr(command, "__signature__", signature.replace(parameters=[*declared, *options]))  # noqa: B010
     return command

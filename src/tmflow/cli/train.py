@@ -16,10 +16,10 @@ from tmflow.cli.checkpoints import CheckpointEveryOption, CheckpointOption, plan
 from tmflow.cli.options import DatasetOption, database, require_writable, resolve_dataset, with_factors
 from tmflow.runfile.record import NO_TIME, Run, shares, shown, write
 from tmflow.spec.factors import OWN_DATA, SYNTHETIC
-from tmflow.spec.models import MODELS, factors_of, models_with_own_data
+from tmflow.spec.models import MODELS, factors_of, models_with_own_data, trained_models
 from tmflow.study.grid import make_spec
 
-MODEL_HELP = f"{'; '.join(f'{name}: {model.summary}' for name, model in MODELS.items())}."
+MODEL_HELP = f"{'; '.join(f'{name}: {MODELS[name].summary}' for name in trained_models())}."
 DRIVER_HELP = (
     "session: Python threads share one TensorFlow session; native: C++ threads, without it; cluster: processes, "
     "parameter servers and workers of TensorFlow's distributed runtime."

@@ -14,6 +14,7 @@ from tmflow.base.errors import Unsupported
 from tmflow.native import loader
 from tmflow.native.registry import ResolvedStrategy
 from tmflow.platform.facts import cpus_allowed
+from tmflow.spec.factors import ADVISED_DRIVERS
 from tmflow.spec.models import MODELS
 from tmflow.spec.process_env import TUNABLES_VARIABLE, elision_tunables, tm_library
 
@@ -123,6 +124,10 @@ def unfit_reason(spec: TrialSpec, strategy: ResolvedStrategy) -> str | None:
     cpus = cpus_allowed() or os.cpu_count() or 1
     by_rows = MODELS[spec.model].by_rows
     refusals = (
+        (
+            spec.driver in ADVISED_DRIVERS,
+            f"driver {spec.driver} is for `tmflow advise`, which measures a user's own model",
+        ),
         (
             spec.driver == "native" and strategy.is_stock,
             f"strategy {spec.strategy} is TensorFlow's own update, which the native driver does without",

@@ -22,7 +22,7 @@ from tmflow.charts.captions import figure_of_the_study
 from tmflow.claims.verdict import Verdict
 from tmflow.platform.facts import is_local
 from tmflow.spec import strategies
-from tmflow.spec.factors import DRIVER_FACTORS
+from tmflow.spec.factors import ADVISED_DRIVERS, DRIVER_FACTORS
 from tmflow.spec.models import MODEL_FACTORS
 from tmflow.spec.trial import Evidence, Status
 
@@ -148,7 +148,8 @@ DATA = (
 
 LABELS = {
     "matrix": "Input pixels", "mode": "Mode of updates", "servers": "Parameter servers",
-    "slowdown": "Slowdown of the last worker",
+    "slowdown": "Slowdown of the last worker", "shapes": "Shapes of the variables",
+    "architecture": "Hash of the user's model", "steps_per_call": "Steps in a call", "step_us": "Work in a step (us)",
 }  # fmt: skip
 """The labels of factors that are not called by their names."""
 
@@ -159,9 +160,10 @@ def factor_label(name: str) -> str:
 
 
 # Factors of how a trial ran, and the parameters of strategies; new factors of the spec appear here.
+_OF_DRIVERS = tuple(name for driver in ("cluster", *ADVISED_DRIVERS) for name in DRIVER_FACTORS[driver])
 OF_FACTORS = tuple(
     ValuesFilter(name, factor_label(name), of_factor=True)
-    for name in ("dataset", "model", *MODEL_FACTORS, *WAYS, *DRIVER_FACTORS["cluster"], *strategies.PARAMETERS)
+    for name in ("dataset", "model", *MODEL_FACTORS, *WAYS, *_OF_DRIVERS, *strategies.PARAMETERS)
 )
 
 Chosen = dict[str, tuple[str, ...]]

@@ -14,6 +14,7 @@ from tmflow.base.errors import BadInput
 from tmflow.base.files import write_text
 from tmflow.runfile import content_hash, lines
 from tmflow.spec.abort_codes import Family
+from tmflow.spec.factors import ADVISED_DRIVERS
 from tmflow.spec.trial import Evidence, Status, TimeDomain, TrialSpec
 
 MOST_COUNTED = 63  # retries, failed publications and taken blocks that the op library tells apart
@@ -26,6 +27,7 @@ TRAFFIC = ("bytes", "transfers")  # of the phases send and receive
 LOCK_TIMES = ("lock_waited_s", "lock_held_s")  # of counters
 OF_SLOTS = ("elements", "inconsistent")  # of lost updates, if the optimiser keeps arrays beside the variable
 NO_TIME = "an emulated run shows no time"
+NO_ACCURACY = "a run of a user's own model is only timed"
 
 # The kind of backend that an evidence needs; the other kinds of evidence have none.
 BACKENDS: dict[Evidence, str] = {"emulated": "emulator", "simulated": "simulator"}
@@ -281,7 +283,7 @@ class Run(_Closed):
     loop_s: float | None = Field(None, gt=0, description="first worker's start to last worker's end, pauses off")
     evaluation_s: float | None = Field(None, ge=0)
     total_s: float | None = Field(None, ge=0)
-    final_accuracy: float | None = Field(None, ge=0, le=1)
+    final_accuracy: float | None = Field(None, ge=0, le=1, description="None of a run that is only timed")
     fused: list[str] = Field([], description="variables whose updates were fused with their gradients")
     curve: Entries[CurvePoint] = []
     counters: Entries[Counters] = []
@@ -298,7 +300,10 @@ class Run(_Closed):
     @model_validator(mode="after")
     def _error_xor_result(self) -> Self:
         ok = self.status == "ok"
-        if ok and (self.loop_s is None or self.final_accuracy is None or self.reason is not None):
+        if self.spec.driver in ADVISED_DRIVERS and self.final_accuracy is not None:
+            raise ValueError(f"a run of driver {self.spec.driver} is only timed, and has no final_accuracy")
+        has_result = self.final_accuracy is not None or self.spec.driver in ADVISED_DRIVERS
+        if ok and (self.loop_s is None or not has_result or self.reason is not None):
             raise ValueError("a run with status 'ok' has loop_s and final_accuracy, and no reason")
         if not ok and (self.reason is None or self.final_accuracy is not None):
             raise ValueError(f"a run with status '{self.status}' has a reason and no final_accuracy")

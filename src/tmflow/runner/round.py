@@ -65,7 +65,7 @@ class RoundRunner:
         for trial in self._todo:
             if not self._unsupported[trial.spec.sha256]:
                 self._graphs.setdefault(graph_key(trial.spec), []).append(trial)
-        self._facts = _facts()
+        self._facts = facts_of_process()
         self._backends = {profile: backend_of(profile) for profile in {point.profile for point in points.values()}}
         self._images: Images | None = None
         self._variants: dict[str, Variant] = {}
@@ -249,8 +249,8 @@ def make_variant(spec: TrialSpec, strategy: ResolvedStrategy, max_workers: int, 
     return session.Variant(spec, strategy, max_workers, seed)
 
 
-def _facts() -> dict[str, Any]:
-    """The facts about machine and software that all runs of this process share."""
+def facts_of_process() -> dict[str, Any]:
+    """The facts about machine and software that all runs of this process share: three fields of a run."""
     probe = registry.tm_probe()
     build = registry.build_info()
     return {

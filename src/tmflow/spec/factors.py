@@ -13,17 +13,18 @@ from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tmflow.spec.models import MODEL_FACTORS, models_with
+from tmflow.spec.models import MODEL_FACTORS, MODELS, OWN_MODEL, models_with
+from tmflow.spec.shapes import SHAPE
 from tmflow.spec.strategies import Value
 
 PIXELS = 784
-OWN_DATA = "own"  # the dataset of a trial on a file of the user, which the hash of the run identifies
+OWN_DATA = "own"  # the data of the user: a file, which the hash of the run identifies, or that of `own_model`, unknown
 SYNTHETIC = "synthetic"  # the dataset of models that need none: a function of the seed
 
 Dataset = Literal["mnist", "digits", "own", "synthetic"]
 Activation = Literal["sigmoid", "relu"]
 Passes = Literal["forward", "both"]
-Driver = Literal["session", "native", "cluster"]
+Driver = Literal["session", "native", "cluster", "keras", "arrays"]
 Mode = Literal["async", "sync", "model_parallel"]
 Placement = Literal["round_robin", "size"]
 Variables = Literal["ref", "resource"]
@@ -52,11 +53,11 @@ Optimisation = Literal["O0", "O3"]
 class OfDriver:
     """The factor applies to one driver only, and is None for the others.
 
-    If a spec of that driver does not give it, it has the default.
+    If a spec of that driver does not give it, it has the default; with None, each spec of the driver has to give it.
     """
 
     driver: str
-    default: Value
+    default: Value | None
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,21 @@ class Factors(BaseModel):
         le=1.5,
         allow_inf_nan=False,
         description="exponent of Zipf's law of how often features, users, items or words occur; 0 = all equally often",
+    )
+    shapes: str | None = Field(
+        None,
+        max_length=8000,
+        pattern=f"^{SHAPE}(,{SHAPE})*$",
+        description="of the variables of the user's model, in their order, as in 784x512,512",
+    )
+    architecture: Annotated[str | None, OfDriver("keras", None)] = Field(
+        None, pattern="^[0-9a-f]{64}$", description="hash of the configuration of the user's model, without names"
+    )
+    steps_per_call: Annotated[int | None, OfDriver("keras", None)] = Field(
+        None, ge=1, le=1_000_000, description="steps that a worker makes in one call of TensorFlow"
+    )
+    step_us: Annotated[float | None, OfDriver("arrays", None)] = Field(
+        None, ge=0, le=60_000_000, description="microseconds that a worker computes between two updates"
     )
     seed: int = Field(0, ge=0, le=2**31 - 1, description="round r uses seed + r - 1 for weights, order and dropout")
     intra_op_threads: Annotated[int | None, OfDriver("session", 1)] = Field(
@@ -238,10 +254,16 @@ def _declared(kind: type[Declaration]) -> Iterator[tuple[str, Declaration]]:
 
 
 # The factors of each driver that are not every driver's, and their default values.
-DRIVER_FACTORS: dict[str, dict[str, Value]] = {
+DRIVER_FACTORS: dict[str, dict[str, Value | None]] = {
     driver: {name: declared.default for name, declared in _declared(OfDriver) if declared.driver == driver}
     for driver in get_args(Driver)
 }
+
+# The drivers of the user's own models: an optimizer of Keras, and updates of arrays. Only `tmflow advise` measures
+# with them, so no other command and no config.yaml may ask for them or for their factors.
+ADVISED_DRIVERS = ("keras", "arrays")
+TRAINING_DRIVERS = tuple(driver for driver in get_args(Driver) if driver not in ADVISED_DRIVERS)
+ADVISED_FACTORS = (*MODELS[OWN_MODEL].factors, *(name for of in ADVISED_DRIVERS for name in DRIVER_FACTORS[of]))
 
 # Factors that were added later, and the value that all earlier trials had.
 VALUES_BEFORE: dict[str, Value] = {name: declared.before for name, declared in _declared(AddedLater)}

@@ -11,6 +11,8 @@ from types import MappingProxyType
 
 from tmflow.spec.strategies import Value
 
+OWN_MODEL = "own_model"  # a user's own, which only `tmflow advise` measures
+
 
 @dataclass(frozen=True)
 class Model:
@@ -29,15 +31,15 @@ class Model:
     synthetic: it takes synthetic data, a function of the seed, in place of a dataset. smallest_image: the smallest
     `image_size` that leaves something after its last layer. warm_up_steps: before a trial of driver session.
 
-    factors: the factors that apply to this model and not to every model, each with its default in `tmflow train`. A
-    spec of the model has all of them.
+    factors: the factors that apply to this model and not to every model, each with its default in `tmflow train`, None
+    without one. A spec of the model has all of them.
     """
 
     summary: str
     step_us: Mapping[str, tuple[float, float]]
     layers: int
     evaluated_us: float = 2.0
-    factors: Mapping[str, Value | float] = field(default_factory=dict)
+    factors: Mapping[str, Value | float | None] = field(default_factory=dict)
     all_pixels: bool = False  # it cannot use truncated images
     by_rows: bool = False
     own_data: str = ""
@@ -128,6 +130,12 @@ MODELS: Mapping[str, Model] = MappingProxyType(
         "overfeat": _convnet(
             "OverFeat, fast model, five convolutions and three dense layers", layers=8, step_ms=130, smallest_image=71
         ),
+        OWN_MODEL: Model(
+            summary="a model of the user, described by the shapes of its variables",
+            step_us={"keras": (1000, 0), "arrays": (1000, 0)},
+            layers=0,
+            factors={"shapes": None},
+        ),
         "skipgram": Model(
             summary="word2vec: which of some words occurs near another one, from rows for both (negative sampling)",
             step_us={"session": (300, 5), "native": (0.5, 0.5)},
@@ -157,7 +165,12 @@ MODELS: Mapping[str, Model] = MappingProxyType(
 MODEL_FACTORS: tuple[str, ...] = tuple(dict.fromkeys(factor for model in MODELS.values() for factor in model.factors))
 
 
-def factors_of(name: str) -> dict[str, Value | float]:
+def trained_models() -> list[str]:
+    """The models that commands and config.yaml can train: all but the user's own."""
+    return [name for name in MODELS if name != OWN_MODEL]
+
+
+def factors_of(name: str) -> dict[str, Value | float | None]:
     """The factors of a model with their default values; none for an unknown model."""
     return dict(MODELS[name].factors) if name in MODELS else {}
 

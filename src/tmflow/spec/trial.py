@@ -8,11 +8,12 @@ from typing import Any, Literal, Self
 from pydantic import field_validator, model_validator
 
 from tmflow.base.canonical_json import sha256_of
-from tmflow.base.errors import unknown
+from tmflow.base.errors import BadInput, unknown
 from tmflow.base.text import several
 from tmflow.spec.factors import DRIVER_FACTORS, OWN_DATA, OWN_THREADS, OWNERS, PIXELS, SYNTHETIC, VALUES_BEFORE, Factors
-from tmflow.spec.models import MODELS, models_of
+from tmflow.spec.models import MODELS, OWN_MODEL, models_of, trained_models
 from tmflow.spec.process_env import process_environment
+from tmflow.spec.shapes import parse_shapes
 from tmflow.spec.strategies import (
     FITTING_BLOCKS,
     KEEPING_ELSEWHERE,
@@ -50,7 +51,7 @@ class TrialSpec(Factors):
     @classmethod
     def _model_is_known(cls, value: str) -> str:
         if value not in MODELS:
-            raise ValueError(str(unknown("model", value, MODELS)).removesuffix("."))
+            raise ValueError(str(unknown("model", value, trained_models())).removesuffix("."))
         return value
 
     @model_validator(mode="after")
@@ -140,7 +141,11 @@ class TrialSpec(Factors):
     @model_validator(mode="after")
     def _images_fit_the_model(self) -> Self:
         model = MODELS[self.model]
-        takes = [SYNTHETIC, *([OWN_DATA] if model.own_data else [])] if model.synthetic else ["mnist", "digits"]
+        takes = ["mnist", "digits"]
+        if model.synthetic:
+            takes = [SYNTHETIC, *([OWN_DATA] if model.own_data else [])]
+        elif self.model == OWN_MODEL:
+            takes = [OWN_DATA]
         if self.dataset not in takes:
             allowed = " and ".join(takes)
             raise ValueError(f"dataset {self.dataset} does not fit {self.model}, which allows {allowed}")
@@ -151,6 +156,19 @@ class TrialSpec(Factors):
             raise ValueError(
                 f"image_size {self.image_size} does not fit {self.model}: it needs {smallest} to 512 pixels"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _own_model_is_only_timed(self) -> Self:
+        if self.shapes is None or self.model != OWN_MODEL:
+            return self
+        try:
+            parse_shapes(self.shapes)
+        except BadInput as error:
+            raise ValueError(str(error).removesuffix(".")) from error
+        for name, only in (("matrix", PIXELS), ("curve_points", 0)):
+            if (value := getattr(self, name)) != only:
+                raise ValueError(f"{name} {value} does not fit {self.model}, which allows {only}: it is only timed")
         return self
 
     @model_validator(mode="after")

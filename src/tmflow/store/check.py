@@ -13,6 +13,7 @@ from tmflow.base.errors import BadInput
 from tmflow.probe import document
 from tmflow.runfile.record import BACKENDS, Software
 from tmflow.spec import abort_codes
+from tmflow.spec.factors import ADVISED_DRIVERS
 from tmflow.spec.trial import TrialSpec
 from tmflow.store import factor_columns, models, rows, writer
 from tmflow.store.models import (
@@ -121,6 +122,12 @@ def _belonging() -> Iterator[Rule]:
             Run.evidence.in_(("measured", "emulated")),
             (Run.evidence == "emulated") != (func.coalesce(Spec.provider, "") == "emulated"),
         ),
+    )
+    yield (
+        "run {uid} is ok, and its accuracy does not fit driver {driver}",
+        select(Run.uid, Spec.driver)
+        .join(Spec)
+        .where(Run.status == "ok", Run.final_accuracy.is_(None) != Spec.driver.in_(ADVISED_DRIVERS)),
     )
     yield (
         "run {uid} is {evidence}, and its backend is of kind {kind}",

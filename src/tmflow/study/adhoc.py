@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from sqlalchemy import URL
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.clock import utc_now
 from tmflow.base.errors import BadInput
-from tmflow.base.files import write_bytes
+from tmflow.base.files import write_bytes, writing
 from tmflow.base.locks import machine_to_itself
 from tmflow.runfile import record
 from tmflow.runfile.record import CampaignRef, ExperimentRef, Run
@@ -48,13 +49,41 @@ def store_round(database: URL, folder: Path, number: int, *, keep_in: Path) -> N
     """
     path = _run_file(folder, number)
     campaign = next(record.read(path)).campaign
-    kept = _run_file(keep_in / "runs" / "adhoc" / "train" / campaign.uid, number)
+    kept = _run_file(_kept_folder(keep_in, "train", campaign), number)
     write_bytes(kept, path.read_bytes())
     try:
         with machine_to_itself():  # no timed work starts meanwhile
             ingest(database, [kept])
     except BadInput as error:
         raise BadInput(f"the run is in {kept}, but not in the database: {error}") from error
+
+
+def store_campaign(database: URL, rounds: Mapping[int, Sequence[Run]], *, keep_in: Path) -> Path:
+    """Store the runs of a campaign of one experiment, by the numbers of their rounds; return their folder in `keep_in`.
+
+    The folder appears with all its run files at once. Raises BadInput if it cannot be written, and, naming it, if the
+    database does not accept the runs.
+    """
+    first = next(run for runs in rounds.values() for run in runs)
+    kept = _kept_folder(keep_in, first.experiment.name, first.campaign)
+    with writing(kept):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        # Beside the folder of runs, where nobody takes the files for those of a study if this process is killed.
+        with tempfile.TemporaryDirectory(prefix=f".{first.experiment.name}-", dir=keep_in) as folder:
+            new = Path(folder) / "runs"
+            for number, runs in rounds.items():
+                record.write(_run_file(new, number), runs)
+            new.rename(kept)
+    try:
+        with machine_to_itself():  # no timed work starts meanwhile
+            ingest(database, [_run_file(kept, number) for number in rounds])
+    except BadInput as error:
+        raise BadInput(f"the runs are in {kept}, but not in the database: {error}") from error
+    return kept
+
+
+def _kept_folder(keep_in: Path, experiment: str, campaign: CampaignRef) -> Path:
+    return keep_in / "runs" / "adhoc" / experiment / campaign.uid
 
 
 def _run_file(folder: Path, number: int) -> Path:
@@ -90,6 +119,17 @@ def train_here(
     return journal.runs[0]
 
 
+def experiment_of(name: str, definition: dict[str, Any]) -> ExperimentRef:
+    """An experiment outside the study."""
+    definition = {**definition, "scale": "adhoc"}
+    return ExperimentRef(name=name, scale="adhoc", definition_sha256=sha256_of(definition), definition=definition)
+
+
+def new_campaign() -> CampaignRef:
+    """A campaign that begins now."""
+    return CampaignRef(uid=str(uuid.uuid4()), created_at_utc=utc_now())
+
+
 def _jobs(
     name: str,
     points: list[TrialSpec],
@@ -99,9 +139,8 @@ def _jobs(
     own_data: Path | None = None,
 ) -> Iterator[RoundJob]:
     check_rounds(rounds)
-    definition = {**definition, "scale": "adhoc"}
-    experiment = ExperimentRef(name=name, scale="adhoc", definition_sha256=sha256_of(definition), definition=definition)
-    campaign = CampaignRef(uid=str(uuid.uuid4()), created_at_utc=utc_now())
+    experiment = experiment_of(name, definition)
+    campaign = new_campaign()
     for number in range(1, rounds + 1):
         yield RoundJob(
             campaign=campaign,

@@ -12,15 +12,15 @@ from tmflow.base.documents import sentence
 from tmflow.base.errors import BadInput, unknown
 from tmflow.native import registry
 from tmflow.platform.profiles import load_profile, profile_names
-from tmflow.spec.factors import OWN_DATA, OWNERS, SYNTHETIC
-from tmflow.spec.models import MODELS
+from tmflow.spec.factors import ADVISED_DRIVERS, ADVISED_FACTORS, OWN_DATA, OWNERS, SYNTHETIC, TRAINING_DRIVERS
+from tmflow.spec.models import MODELS, OWN_MODEL
 from tmflow.spec.process_env import tm_library
 from tmflow.spec.strategies import STRATEGY_PARAMETERS, owners, parameters_of, says_whole_update
 from tmflow.spec.trial import TrialSpec
 
 # The dataset is a setting of the whole study, or follows from the model (synthetic images), and the seed of a trial
-# follows from the study's.
-FACTORS = tuple(name for name in TrialSpec.model_fields if name not in ("dataset", "seed"))
+# follows from the study's. No study trains a user's own model.
+FACTORS = tuple(name for name in TrialSpec.model_fields if name not in ("dataset", "seed", *ADVISED_FACTORS))
 
 # No factor is a bool, but TrialSpec rejects one with a clearer message.
 Factor = str | int | float | bool | None
@@ -109,6 +109,7 @@ def _require_strategy(strategy: object, where: str, valid: list[str]) -> str:
 
 
 def _spec(factors: dict[str, Any], where: str) -> TrialSpec:
+    _require_trainable(factors, where)
     strategy = str(factors["strategy"])
     applicable = {name: value for name, value in factors.items() if value is not None or not owners(name)}
     if (model := MODELS.get(str(factors.get("model")))) and model.synthetic and factors.get("dataset") != OWN_DATA:
@@ -123,6 +124,19 @@ def _spec(factors: dict[str, Any], where: str) -> TrialSpec:
     if spec.library is not None:
         return spec.model_copy(update={"library": str(tm_library(spec.library))})
     return spec
+
+
+def _require_trainable(factors: Mapping[str, Any], where: str) -> None:
+    """Raise BadInput for what only `tmflow advise` measures, and for a driver that is none."""
+    for name, of_advice in (("driver", ADVISED_DRIVERS), ("model", (OWN_MODEL,))):
+        if (value := factors.get(name)) in of_advice:
+            raise BadInput(f"{where}: {name} {value} is for `tmflow advise`, which measures a user's own model.")
+    if (driver := factors.get("driver")) is not None and driver not in TRAINING_DRIVERS:
+        *others, last = map(repr, TRAINING_DRIVERS)
+        raise BadInput(f"{where}: driver is {driver!r}, but should be {', '.join(others)} or {last}.")
+    for name in ADVISED_FACTORS:
+        if factors.get(name) is not None:
+            raise unknown(f"factor in {where}:", name, FACTORS)
 
 
 def _check_profile(factors: dict[str, Any], where: str) -> None:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.support.frames import ended, grid, run
+from tests.support.own_runs import ARRAYS, own_spec
 from tmflow.advice.cases import Case, cases_of, guaranteeing, updated_elements
 from tmflow.spec.models import factors_of
 from tmflow.spec.strategies import parameters_of
@@ -114,6 +115,11 @@ def test_a_step_updates_the_rows_of_its_examples(model: str, elements: int) -> N
     factors = {"model": model, "dataset": "synthetic", "batch": 5, **factors_of(model)}
     runs = pd.DataFrame([run(strategy="lock", driver="native", **parameters_of("lock"), **factors)])
     assert updated_elements(runs).tolist() == [elements]
+
+
+def test_a_step_updates_the_rows_that_the_shapes_of_an_own_model_have() -> None:
+    runs = pd.DataFrame([own_spec(ARRAYS, shapes="500x4:3,10").model_dump() | {"uid": "one"}])
+    assert updated_elements(runs).tolist() == [22]
 
 
 def test_a_step_updates_all_variables_of_other_models() -> None:

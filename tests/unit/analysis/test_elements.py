@@ -55,6 +55,14 @@ def test_a_transaction_of_all_variables_has_one_size() -> None:
     assert summary["estimate"].tolist() == [pytest.approx(0.4)]
 
 
+def test_the_variables_of_a_users_own_model_have_their_shapes() -> None:
+    runs = runs_of(1).assign(model="own_model", shapes="20x16,16,3x2x2")
+    sizes = elements.variable_sizes(runs)
+    assert dict(zip(sizes["variable"], sizes["elements"], strict=True)) == {
+        "variable 1": 320, "variable 2": 16, "variable 3": 12
+    }  # fmt: skip
+
+
 def test_software_transactions_never_fall_back() -> None:
     runs = runs_of(**dict.fromkeys(parameters_of("htm")) | {"strategy": "stm"} | parameters_of("stm"))
     summary = elements.committed_elements(runs, counted(runs, ("W", 10, 10, None), ("b", 10, 10, None)))

@@ -187,6 +187,13 @@ def test_the_root_and_the_results(checkout: Path, monkeypatch: pytest.MonkeyPatc
     assert project_root() == Path(__file__).parents[3]
 
 
+def test_without_a_checkout_the_results_need_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TMFLOW_RESULTS_DIR", raising=False)
+    monkeypatch.setenv("TMFLOW_ROOT", str(tmp_path))
+    with pytest.raises(BadInput, match="of the checkout, or TMFLOW_RESULTS_DIR to a folder for results"):
+        results_dir()
+
+
 def test_no_checkout_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMFLOW_ROOT", str(tmp_path))
     with pytest.raises(BadInput, match=f"no checkout of tmflow at {tmp_path} .*set TMFLOW_ROOT"):

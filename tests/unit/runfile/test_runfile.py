@@ -12,12 +12,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tests.support.own_runs import ARRAYS, own_runs
 from tests.support.sample_runs import CLUSTER, EMULATED, FULL, SOFTWARE_TM, backend, sample_runs
 from tmflow.base.canonical_json import canonical_json, sha256_of
 from tmflow.base.errors import BadInput
 from tmflow.runfile import content_hash, lines, record
 from tmflow.runfile.record import CLOCKS, LOCK_TIMES, TRAFFIC
-from tmflow.spec.factors import DRIVER_FACTORS, VALUES_BEFORE
+from tmflow.spec.factors import ADVISED_DRIVERS, DRIVER_FACTORS, VALUES_BEFORE
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ LISTS_LATER = ("fused", *OF_FULL, "processes", "phases")
 LATER = ("profile", "subscription", "tunables", "design", "manager", "instrumentation", "method", "library", "kernel",
          "optimisation", "hidden", "activation", "image_size", "passes", "nodes", "features", "nonzeros", "users",
          "items", "words", "negatives", "width", "skew", "block", "promise", "fits", "every",
-         *DRIVER_FACTORS["cluster"])  # fmt: skip
+         "shapes", *(name for driver in ("cluster", *ADVISED_DRIVERS) for name in DRIVER_FACTORS[driver]))  # fmt: skip
 
 
 def test_an_old_run_file_is_read_and_keeps_its_hash(run_file: Path) -> None:
@@ -285,3 +286,14 @@ def test_error_xor_result() -> None:
         record.Run.model_validate({**good, "status": "failed", "reason": "it broke"})
     with pytest.raises(ValidationError, match="no reason"):
         record.Run.model_validate({**good, "reason": "why?"})
+    with pytest.raises(ValidationError, match="has loop_s and final_accuracy"):
+        record.Run.model_validate({**good, "final_accuracy": None})
+
+
+def test_a_run_of_the_users_own_model_is_only_timed() -> None:
+    own = own_runs(ARRAYS)[0].model_dump()
+    assert own["final_accuracy"] is None
+    with pytest.raises(ValidationError, match="a run of driver arrays is only timed, and has no final_accuracy"):
+        record.Run.model_validate({**own, "final_accuracy": 0.5})
+    with pytest.raises(ValidationError, match="has loop_s"):
+        record.Run.model_validate({**own, "loop_s": None})

@@ -12,6 +12,7 @@ from tmflow.native.registry import consistency_by_strategy
 from tmflow.probe.document import Probe
 from tmflow.spec.factors import SYNTHETIC
 from tmflow.spec.models import MODELS
+from tmflow.spec.shapes import parse_shapes, variable_name
 from tmflow.spec.strategies import mechanism_of
 from tmflow.spec.trial import TrialSpec
 from tmflow.training import synthetic
@@ -89,6 +90,11 @@ def expect(spec: TrialSpec, limits: Limits | None) -> Expectations:
     in_any_chunks = spec.chunk and MODELS[spec.model].by_rows
     has_sections = spec.kernel != "fused" and not in_any_chunks
     changed = {name: _changed(spec, n) for name, n in elements.items()}
+    if spec.driver == "arrays" and spec.shapes is not None:  # they have the rows of every step
+        changed = {
+            variable_name(number): (shape.updated, shape.updated)
+            for number, shape in enumerate(parse_shapes(spec.shapes), start=1)
+        }
     updates = spec.iterations // spec.threads if spec.mode == "sync" else spec.iterations
     makes_updates = spec.passes != "forward"
     return Expectations(
@@ -114,6 +120,8 @@ def _changed(spec: TrialSpec, elements: int) -> tuple[int, int]:
     An update of rows changes those of at least one example, because the examples of a batch may have the same. An
     example with values may have fewer rows than others, or none.
     """
+    if spec.driver == "keras":  # the shapes have the rows of the first batch, and others may have other ones
+        return 1, elements
     if not MODELS[spec.model].by_rows:
         return elements, elements
     assert spec.width is not None, "a spec of this model has it"

@@ -22,7 +22,6 @@ from tmflow.advice.forecast_text import (
     uncovered_sentence,
     workers_sentence,
 )
-from tmflow.advice.shapes import Shape, parse_shapes
 from tmflow.analysis import stats
 from tmflow.base.errors import BadInput
 from tmflow.base.text import interval, markdown
@@ -44,6 +43,7 @@ from tmflow.portal.filter_widgets import (
 from tmflow.portal.links import show_commands
 from tmflow.portal.study_data import Identity, Study
 from tmflow.portal.url_state import ALL, Choice, Defaults, Key, resolve
+from tmflow.spec.shapes import Shape, parse_shapes, shapes_text
 from tmflow.store import queries
 from tmflow.store.run_filter import RunFilter
 
@@ -258,7 +258,7 @@ def _show_commands(shapes: Sequence[Shape], step_us: float, workers: Workers, co
     """Show the commands that measure the same on the reader's machine."""
     options = f"--workers {workers.number}" + ("" if consistency == DEFAULT else f" --consistency {consistency}")
     st.markdown("On your machine, for these sizes (a minute), or with your own Keras model:")
-    variables = quote(",".join(map(str, shapes)))
+    variables = quote(shapes_text(shapes))
     show_commands(
         f"{MEASURE} --variables {variables} --step-us {_text(step_us)} {options}",
         f"{MEASURE} training.py:build {options}",

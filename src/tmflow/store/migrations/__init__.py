@@ -78,7 +78,8 @@ def _history() -> ScriptDirectory:
 def rebuild(table: str, changes: Sequence[tuple[str, str]]) -> None:
     """Recreate the table, replacing each `before` of the changes, which must occur once in its definition, by `after`.
 
-    Foreign keys of other tables to this one are checked at the end of the transaction.
+    Foreign keys of other tables to this one are checked at the end of the transaction. Rows of other tables that are
+    deleted with those of this one are kept.
     """
     from alembic import op
 
@@ -90,7 +91,9 @@ def rebuild(table: str, changes: Sequence[tuple[str, str]]) -> None:
         assert n == 1, f"the definition of {table} has '{before}' {n} times"
         definition = definition.replace(before, after)
     indexes = connection.exec_driver_sql(master.format("index")).scalars().all()
+    details = [name for name in inspect(connection).get_table_names() if _is_deleted_with(connection, name, table)]
     for statement in (
+        *(f"CREATE TEMPORARY TABLE kept_{name} AS SELECT * FROM {name}" for name in details),
         "PRAGMA defer_foreign_keys = ON",
         f"CREATE TEMPORARY TABLE kept AS SELECT * FROM {table}",
         f"DROP TABLE {table}",
@@ -100,6 +103,15 @@ def rebuild(table: str, changes: Sequence[tuple[str, str]]) -> None:
         "DROP TABLE kept",
     ):
         connection.exec_driver_sql(statement)
+    for name in details:
+        connection.exec_driver_sql(f"DELETE FROM {name}")  # they are left if foreign keys are not enforced
+        connection.exec_driver_sql(f"INSERT INTO {name} SELECT * FROM kept_{name}")
+        connection.exec_driver_sql(f"DROP TABLE kept_{name}")
+
+
+def _is_deleted_with(connection: Connection, table: str, parent: str) -> bool:
+    keys = connection.exec_driver_sql(f"PRAGMA foreign_key_list({table})").mappings()
+    return any((key["table"], key["on_delete"]) == (parent, "CASCADE") for key in keys)
 
 
 def replace_check(table: str, name: str, before: str, after: str) -> None:

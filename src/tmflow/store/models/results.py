@@ -75,7 +75,7 @@ class Run(Base):
         one_of("time_domain", get_args(TimeDomain)),
         one_of("status", get_args(Status)),
         CheckConstraint(
-            "(status = 'ok' AND reason IS NULL AND loop_s IS NOT NULL AND final_accuracy IS NOT NULL)"
+            "(status = 'ok' AND reason IS NULL AND loop_s IS NOT NULL)"
             " OR (status <> 'ok' AND reason IS NOT NULL AND final_accuracy IS NULL)",
             name="error_xor_result",
         ),

@@ -38,21 +38,7 @@ def _change_unique(before: Unique, after: Unique) -> None:
         op.drop_constraint(op.f(before[0]), "run")
         op.create_unique_constraint(op.f(after[0]), "run", after[1])
         return
-    connection = op.get_bind()
-    tables = sa.inspect(connection).get_table_names()
-    details = [table for table in tables if _belongs_to_run(connection, table)]
-    for table in details:
-        connection.exec_driver_sql(f"CREATE TEMPORARY TABLE kept_{table} AS SELECT * FROM {table}")
     rebuild("run", [(_as_sql(before), _as_sql(after))])
-    for table in details:
-        connection.exec_driver_sql(f"DELETE FROM {table}")  # they are left if foreign keys are not enforced
-        connection.exec_driver_sql(f"INSERT INTO {table} SELECT * FROM kept_{table}")
-        connection.exec_driver_sql(f"DROP TABLE kept_{table}")
-
-
-def _belongs_to_run(connection: sa.Connection, table: str) -> bool:
-    keys = connection.exec_driver_sql(f"PRAGMA foreign_key_list({table})").mappings()
-    return any((key["table"], key["on_delete"]) == ("run", "CASCADE") for key in keys)
 
 
 def _as_sql(unique: Unique) -> str:

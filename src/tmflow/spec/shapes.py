@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tmflow.base.errors import BadInput
 
-MAX_ELEMENTS = 1_000_000_000
-_SHAPE = re.compile(r"([1-9][0-9]*(?:x[1-9][0-9]*)*)(?::([1-9][0-9]*))?")
+FEW = 4  # shapes that fit into a sentence
+MAX_ELEMENTS = 1_000_000_000  # of all variables
+_NUMBER = "[1-9][0-9]{0,9}"  # no variable has a longer number
+SHAPE = f"{_NUMBER}(?:x{_NUMBER}){{0,7}}(?::{_NUMBER})?"  # nor more dimensions
+_SHAPE = re.compile(f"({_NUMBER}(?:x{_NUMBER}){{0,7}})(?::({_NUMBER}))?")
 
 
 class Shape(NamedTuple):
@@ -19,8 +23,8 @@ class Shape(NamedTuple):
     rows: int | None = None
 
     def __str__(self) -> str:
-        """As `parse_shapes` reads it."""
-        return "x".join(map(str, self.dimensions)) + ("" if self.rows is None else f":{self.rows}")
+        """As `parse_shapes` reads it; a scalar is an array of one element."""
+        return ("x".join(map(str, self.dimensions)) or "1") + ("" if self.rows is None else f":{self.rows}")
 
     @property
     def elements(self) -> int:
@@ -54,3 +58,21 @@ def parse_shapes(text: str) -> list[Shape]:
     if (elements := sum(shape.elements for shape in shapes)) > MAX_ELEMENTS:
         raise BadInput(f"the variables have {elements:,} elements, more than {MAX_ELEMENTS:,}.")
     return shapes
+
+
+def shapes_text(shapes: Iterable[Shape]) -> str:
+    """The text of shapes."""
+    return ",".join(map(str, shapes))
+
+
+def describe_shapes(text: str) -> str:
+    """A few shapes as they are, and of many only how many variables and elements they are."""
+    shapes = parse_shapes(text)
+    if len(shapes) <= FEW:
+        return f"variables of {text}"
+    return f"{len(shapes)} variables of {sum(shape.elements for shape in shapes):,} elements in all"
+
+
+def variable_name(number: int) -> str:
+    """What the variable with this number, from 1, is called in runs, in place of its name in the user's model."""
+    return f"variable {number}"

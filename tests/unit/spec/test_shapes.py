@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tmflow.advice.shapes import Shape, parse_shapes
 from tmflow.base.errors import BadInput
+from tmflow.spec.shapes import Shape, parse_shapes
 
 
 def test_shapes_are_those_of_arrays() -> None:

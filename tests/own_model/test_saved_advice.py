@@ -1,0 +1,317 @@
+"""`tmflow advise --save`: its runs are stored, exported, verified and imported like any other, with the same times."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.conftest import Tmflow, environment
+from tmflow.advice import advice
+from tmflow.base.errors import BadInput
+from tmflow.bundle.rules.expectations import expect
+from tmflow.native.loader import library_dir
+from tmflow.runfile import record
+from tmflow.store import engine, queries
+from tmflow.store.run_filter import RunFilter
+
+SIZES = ("advise", "--variables", "100x10,10", "--step-us", "20", "--seconds", "10", "--save")
+TRAINING = """
+def build():
+    import keras, numpy as np, tensorflow as tf
+    draw = np.random.default_rng(1)
+    images, labels = draw.random((800, 20), np.float32), draw.integers(0, 3, 800)
+    secret = keras.layers.Dense(5, activation="relu", name="secret_layer")
+    model = keras.Sequential([keras.Input((20,)), secret, keras.layers.Dense(3, activation="softmax")])
+    model.compile(keras.optimizers.SGD(0.01), "sparse_categorical_crossentropy")
+    return model, tf.data.Dataset.from_tensor_slices((images, labels)).batch(4)
+"""
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A results folder of its own."""
+    monkeypatch.setenv("TMFLOW_NATIVE_DIR", str(library_dir()))
+    folder = tmp_path / "results"
+    folder.mkdir()
+    monkeypatch.setenv("TMFLOW_RESULTS_DIR", str(folder))
+    monkeypatch.delenv("TMFLOW_DB_URL", raising=False)
+    return folder
+
+
+def stored(database: Path) -> pd.DataFrame:
+    return queries.runs(engine.open_reader(engine.sqlite_url(database)), RunFilter()).sort_values("uid")
+
+
+def check_all(tmflow: Tmflow, results: Path, saved: Path) -> list[record.Run]:
+    """The runs of the files are those of the database, and those of another one that imports their bundle."""
+    files = sorted(saved.iterdir())
+    runs = [run for file in files for run in record.read(file)]
+    assert [file.name for file in files] == [f"round-{number:03}.jsonl" for number in range(1, len(files) + 1)]
+    assert sorted(path.name for path in results.iterdir() if path.name.startswith(".")) == []
+    bundle, other = results.parent / "bundle.zip", results.parent / "other.db"
+    for arguments in (("export", "--output", bundle), ("verify", bundle)):
+        done = tmflow("bundle", *map(str, arguments))
+        assert done.returncode == 0, done.stdout + done.stderr
+    for command in (("bundle", "import", str(bundle)), ("db", "check")):
+        done = tmflow(*command, TMFLOW_DB_URL=f"sqlite:///{other}")
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert tmflow("db", "check").returncode == 0
+    here, there = stored(results / "study.db"), stored(other)
+    times = {run.uid: run.loop_s for run in runs}
+    for table in (here, there):
+        assert dict(zip(table["uid"], table["loop_s"], strict=True)) == times
+        assert table["final_accuracy"].isna().all()
+    usual = [run for run in runs if run.spec.measures == "usual"]
+    for number in {run.round for run in usual}:
+        in_order = sorted((run for run in usual if run.round == number), key=lambda run: run.ordinal)
+        started = [run.started_at_utc for run in in_order]
+        assert started == sorted(started)
+        assert len({run.trial for run in in_order}) == len(in_order)
+    assert {(run.experiment.name, run.experiment.scale, run.dataset_sha256) for run in runs} == {
+        ("advise", "adhoc", None)
+    }
+    return runs
+
+
+@pytest.mark.slow
+def test_the_runs_of_sizes_travel(tmflow: Tmflow, results: Path) -> None:
+    done = tmflow(*SIZES, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert done.stderr.strip() == (
+        f"tmflow: the runs are stored in database {results / 'study.db'}, their files in {said['saved']}."
+    )
+    saved = Path(said["saved"])
+    assert saved.parent == results / "runs" / "adhoc" / "advise"
+    runs = check_all(tmflow, results, saved)
+    assert {run.campaign.uid for run in runs} == {saved.name}
+    row = said["ranking"][0]
+    own = [
+        run for run in runs
+        if run.spec.strategy == row["strategy"].replace("auto", "adaptive") and run.spec.threads == row["workers"]
+        and run.spec.measures == "usual"
+    ]  # fmt: skip
+    assert len(own) == said["rounds"]
+    us = np.exp(np.mean([np.log(1e6 * (run.loop_s or 0) / run.spec.iterations) for run in own]))
+    assert us == pytest.approx(row["us_per_step"])
+    assert {(run.spec.driver, run.spec.shapes, run.spec.step_us) for run in runs} == {("arrays", "100x10,10", 20.0)}
+    counting = [run for run in runs if run.spec.measures == "full"]
+    assert {run.spec.strategy for run in counting} >= {"nolock"}
+    for run in counting:
+        assert [(row.variable, row.expected) for row in run.lost] == [
+            ("variable 1", 1000 * run.spec.iterations), ("variable 2", 10 * run.spec.iterations)
+        ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_runs_of_a_model_travel_without_its_names_and_data(tmflow: Tmflow, results: Path, tmp_path: Path) -> None:
+    pytest.importorskip("keras", reason="Keras comes with TensorFlow")
+    (tmp_path / "secret_file.py").write_text(TRAINING)
+    done = tmflow("advise", f"{tmp_path / 'secret_file.py'}:build", "--seconds", "20", "--save", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    runs = check_all(tmflow, results, Path(said["saved"]))
+    assert "secret" not in "".join(file.read_text() for file in Path(said["saved"]).iterdir())
+    specs = {(run.spec.driver, run.spec.shapes, run.spec.batch, run.spec.learning_rate) for run in runs}
+    assert specs == {("keras", "20x5,5,5x3,3", 4, 0.01)}
+    assert None not in {run.spec.steps_per_call for run in runs}
+    ways = {(row["strategy"], row["workers"]) for row in said["ranking"] if row["strategy"]}
+    assert len({(run.spec.strategy, run.spec.threads) for run in runs}) == len(ways)  # none of Keras's own optimizer
+    counting = [run for run in runs if run.lost]
+    assert counting
+    for run in counting:
+        expected = expect(run.spec, None)
+        assert {row.variable: row.expected for row in run.lost} == {
+            name: n * run.spec.iterations for name, n in expected.elements.items()
+        }
+
+
+@pytest.mark.slow
+def test_the_runs_of_rows_travel(tmflow: Tmflow, results: Path) -> None:
+    done = tmflow("advise", "--variables", "500x4:3,10", "--step-us", "5", "--seconds", "10", "--save", "--json")
+    assert done.returncode == 0, done.stderr
+    runs = check_all(tmflow, results, Path(json.loads(done.stdout)["saved"]))
+    assert {run.spec.shapes for run in runs} == {"500x4:3,10"}
+    (counting,) = [run for run in runs if run.spec.strategy == "nolock" and run.spec.measures == "full"]
+    assert [row.expected for row in counting.lost] == [12 * counting.spec.iterations, 10 * counting.spec.iterations]
+
+
+@pytest.mark.slow
+def test_a_killed_advice_leaves_nothing(results: Path) -> None:
+    command = [sys.executable, "-m", "tmflow", *SIZES]
+    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line == "round 2\n":
+                process.send_signal(signal.SIGKILL)
+                break
+        process.wait()
+    assert not list(results.iterdir())
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> float:
+    """The seconds until an advice that is to be saved is refused."""
+
+    def measure(*given: Any) -> None:
+        raise AssertionError("it began to measure")
+
+    monkeypatch.setattr("tmflow.advice.measurement.steps_of_call", measure)
+    began = time.monotonic()
+    advice.advise_for_sizes(**{"variables": "100x10,10", "step_us": 20.0, "save": True, **arguments})
+    return time.monotonic() - began
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_anything_is_measured(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TMFLOW_RESULTS_DIR", str(tmp_path / "file"))
+    with pytest.raises(BadInput, match="file is not a folder, but must be one"):
+        refused(monkeypatch)
+    monkeypatch.delenv("TMFLOW_RESULTS_DIR")
+    monkeypatch.setenv("TMFLOW_ROOT", str(tmp_path))
+    with pytest.raises(BadInput, match="or TMFLOW_RESULTS_DIR to a folder for results"):
+        refused(monkeypatch)
+
+
+def test_a_database_that_is_none_is_named_before_anything_is_measured(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (results / "study.db").write_text("no database")
+    with pytest.raises(BadInput, match=r"study\.db"):
+        refused(monkeypatch)
+
+
+def test_shapes_that_no_spec_holds_are_refused_before_anything_is_measured(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadInput, match="the model has too many variables for a run"):
+        refused(monkeypatch, variables=",".join(["1000"] * 1700))
+
+
+def test_a_database_that_refuses_the_runs_leaves_their_files(results: Path, tmp_path: Path) -> None:
+    from tests.support.own_runs import ARRAYS, own_runs
+    from tmflow.study.adhoc import store_campaign
+
+    runs = own_runs(ARRAYS)
+    rounds = {number: [run for run in runs if run.round == number] for number in range(1, 5)}
+    other = [run.model_copy(update={"loop_s": 2 * (run.loop_s or 0)}) for run in rounds[1]]
+    database = engine.sqlite_url(results / "study.db")
+    kept = store_campaign(database, rounds, keep_in=results)
+    assert [run for file in sorted(kept.iterdir()) for run in record.read(file)] == runs
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with pytest.raises(BadInput, match=r"the runs are in .*elsewhere/runs/adhoc/advise/.*, but not in the database: "):
+        store_campaign(database, {1: other}, keep_in=elsewhere)
+    assert len(stored(results / "study.db")) == len(runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arguments", "rows"), [({}, 3), ({"clipnorm": 1.0}, None)])
+def test_the_shapes_have_the_rows_of_an_embedding(arguments: dict[str, Any], rows: int | None) -> None:
+    keras = pytest.importorskip("keras", reason="Keras comes with TensorFlow")
+    import tensorflow as tf
+
+    from tmflow.advice.rehearsal import Rehearsal
+    from tmflow.spec.shapes import Shape, parse_shapes
+
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Embedding(20, 4), keras.layers.Flatten()])
+    model.compile(keras.optimizers.SGD(0.1, **arguments), "mse")
+    before = model.get_weights()
+    words = np.array([[1, 2], [2, 7]])
+    data = tf.data.Dataset.from_tensor_slices((words, np.zeros((2, 8)))).batch(2)
+    rehearsal = Rehearsal(model, data, consistency="block")
+    assert parse_shapes(rehearsal.factors()["shapes"]) == [Shape((20, 4), rows)]
+    rehearsal.close()
+    assert np.array_equal(model.get_weights()[0], before[0])
+    assert model.optimizer.iterations == 0
+
+
+@pytest.mark.slow
+class TestArchitecture:
+    """The hash of a Keras model's configuration."""
+
+    @pytest.fixture(autouse=True)
+    def _keras(self) -> None:
+        pytest.importorskip("keras", reason="Keras comes with TensorFlow")
+
+    @staticmethod
+    def sha256(model: Any) -> str:
+        from tmflow.advice.architecture import architecture_sha256
+
+        return architecture_sha256(model)
+
+    @staticmethod
+    def functional(name: str, units: int = 5, activation: str = "relu") -> Any:
+        import keras
+
+        left, right = keras.Input((4,), name=f"{name}_left"), keras.Input((4,), name=f"{name}_right")
+        dense = keras.layers.Dense(units, activation=activation, name=f"{name}_dense")
+        added = keras.layers.Add(name=f"{name}_added")([dense(left), dense(right)])
+        return keras.Model([left, right], keras.layers.Dense(1, name=f"{name}_last")(added), name=name)
+
+    def test_names_and_values_do_not_count(self) -> None:
+        first, second = self.functional("first"), self.functional("second")
+        assert self.sha256(first) == self.sha256(second)
+        before = self.sha256(first)
+        first.set_weights([value + 1 for value in first.get_weights()])
+        assert self.sha256(first) == before
+
+    def test_layers_and_their_options_count(self) -> None:
+        import keras
+
+        models = [
+            self.functional("first"),
+            self.functional("first", units=6),
+            self.functional("first", activation="tanh"),
+            keras.Sequential([keras.Input((4,)), keras.layers.Dense(5), keras.layers.Dense(1)]),
+            keras.Sequential([keras.Input((4,)), keras.layers.Dense(5), keras.layers.Dropout(0.1)]),
+            keras.Sequential([keras.Input((4,)), keras.layers.Dense(5), keras.layers.Dropout(0.2)]),
+        ]
+        assert len(set(map(self.sha256, models))) == len(models)
+
+    def test_how_layers_are_connected_counts(self) -> None:
+        import keras
+
+        def model(first: int) -> Any:
+            given = keras.Input((4,))
+            hidden = [keras.layers.Dense(4)(given), keras.layers.Dense(4)(given)]
+            return keras.Model(given, keras.layers.Dense(4)(hidden[first]) + hidden[0])
+
+        assert self.sha256(model(0)) != self.sha256(model(1))
+
+    def test_data_in_a_layer_does_not_count(self) -> None:
+        import keras
+
+        def model(mean: float) -> Any:
+            layers = [keras.layers.Normalization(mean=mean, variance=1.0), keras.layers.Dense(1)]
+            return keras.Sequential([keras.Input((4,)), *layers])
+
+        assert self.sha256(model(1.0)) == self.sha256(model(2.0))
+
+    def test_a_class_of_the_user_counts_by_its_layers(self) -> None:
+        import keras
+
+        class Mine(keras.Model):
+            def __init__(self, units: int) -> None:
+                super().__init__()
+                self.dense = keras.layers.Dense(units)
+                self.scale = keras.layers.Lambda(lambda value: 2 * value)
+
+            def call(self, images: Any) -> Any:
+                return self.scale(self.dense(images))
+
+        models = [Mine(3), Mine(3), Mine(4)]
+        for one in models:
+            one(np.zeros((1, 4), np.float32))
+        hashes = list(map(self.sha256, models))
+        assert hashes[0] == hashes[1] != hashes[2]
