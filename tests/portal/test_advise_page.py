@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -210,3 +212,9 @@ def test_new_runs_show_on_reload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not app.exception
     assert not app.info
     assert app.dataframe
+
+
+def test_the_page_does_not_import_scikit_learn() -> None:
+    """Two threads import at the server's start, and scikit-learn and Altair import narwhals in opposite orders."""
+    code = "import sys; import tmflow.portal.pages.advise; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0

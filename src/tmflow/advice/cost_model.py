@@ -18,7 +18,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import Ridge
 
 from tmflow.advice.cases import LOCK, Case
 from tmflow.analysis import stats
@@ -160,12 +159,15 @@ class _Curve:
         self.cases = len(points)
         densities, logs = zip(*points, strict=True)
         self._ends = min(densities), max(densities)
-        self._ridge = Ridge(alpha=SHRINKAGE, fit_intercept=False).fit(_features(densities), logs)
+        features = _features(densities)
+        # Not by scikit-learn: its import takes a second, and can deadlock with that of Altair in another thread.
+        normal = features.T @ features + SHRINKAGE * np.eye(features.shape[1])
+        self._coefficients = np.linalg.solve(normal, features.T @ np.array(logs))
 
     def at(self, density: float) -> float:
         """The logarithm of the ratio."""
         low, high = self._ends
-        return float(self._ridge.predict(_features([min(max(density, low), high)]))[0])
+        return float((_features([min(max(density, low), high)]) @ self._coefficients)[0])
 
 
 def _covering_factor(errors: Sequence[float]) -> float | None:

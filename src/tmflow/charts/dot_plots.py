@@ -22,6 +22,7 @@ SHARE_ROW, SHARE_NAMES = 24, 320
 ROOM = 1.2  # factor on the axis of shares, for the text next to the largest
 POINTS = " (percentage points)"  # ends the title of an axis
 MARGIN = 1.05  # factor on both ends of the axis of predictions
+LEAST = 1.25  # the axis reaches at least from 1/LEAST to LEAST
 PREDICTED = {
     "strategy": "strategy", "ratio": "time over lock's", "low": "interval from", "high": "interval to",
     "us": "µs per step", "cases": "cases",
@@ -86,7 +87,7 @@ def draw_predictions(predicted: pd.DataFrame, title: str) -> alt.LayerChart:
     predicted: strategy, ratio, low, high (NaN without an interval), us, cases. title: of the log axis.
     """
     values = predicted[["ratio", "low", "high"]].to_numpy(float)
-    least, most = np.nanmin(values, initial=1 / SAME.high), np.nanmax(values, initial=SAME.high)
+    least, most = np.nanmin(values, initial=1 / LEAST), np.nanmax(values, initial=LEAST)
     shown = Range(float(least) / MARGIN, float(most) * MARGIN, log=True, cuts=False)
     strategies = of_variants(predicted["strategy"])
     colour, shape = looks(strategies._replace(column="strategy"), legend=None)
