@@ -106,9 +106,17 @@ def test_missing_headers_of_python_are_named(tmp_path: Path, monkeypatch: pytest
         loader.core()
 
 
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "cache").touch()
-    with pytest.raises(BadInput, match=r"cache/tmflow/.* cannot be written: "):
+    with pytest.raises(BadInput, match=r"cache/tmflow, cannot be made: Not a directory; set XDG_CACHE_HOME"):
+        loader.core()
+
+
+def test_a_user_without_a_home_folder_has_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)  # whom no list of users has
+    with pytest.raises(BadInput, match="no home folder: set XDG_CACHE_HOME"):
         loader.core()
 
 

@@ -63,7 +63,12 @@ def lock_dir() -> Path:
 def cache_dir() -> Path:
     """The folder of what this user's processes keep to save time: tmflow/ in $XDG_CACHE_HOME, else in ~/.cache.
 
-    It need not exist yet.
+    It need not exist yet. Raises BadInput for a user without a home folder.
     """
     given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (given if given.is_absolute() else Path.home() / ".cache") / "tmflow"
+    if given.is_absolute():
+        return given / "tmflow"
+    try:
+        return Path.home() / ".cache" / "tmflow"
+    except RuntimeError as error:
+        raise BadInput("this user has no home folder: set XDG_CACHE_HOME to a folder for what is compiled.") from error

@@ -56,8 +56,13 @@ def compile_once(into: Path) -> None:
     if into.is_dir():
         return
     work, log = (into.with_name(f"{into.name}.{kind}") for kind in ("build", "log"))
-    with writing(into):
+    try:
         into.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"the folder of what is compiled, {into.parent}, cannot be made: {error.strerror}; set XDG_CACHE_HOME to a "
+            "folder that this user can write."
+        ) from error
     waiting = "another process compiles the strategies; waiting for it to end"
     with locked(into.with_name(f"{into.name}.lock"), "the lock of the compilation", waiting) as lock:
         if into.is_dir():
