@@ -1,6 +1,6 @@
 """A Keras model of handwritten digits: Keras's own optimizer, a plain lock, no lock, and the advised way.
 
-.venv/bin/python examples/keras_digits.py
+python examples/keras_digits.py
 """
 
 import time

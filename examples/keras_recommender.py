@@ -1,6 +1,6 @@
 """A recommender with two embedding tables and Adam: Keras's own optimizer, a plain lock, no lock, and the advised way.
 
-.venv/bin/python examples/keras_recommender.py
+python examples/keras_recommender.py
 """
 
 import time

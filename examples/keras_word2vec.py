@@ -1,6 +1,6 @@
 """Word vectors of a text file: Keras's own optimizer, a plain lock, no lock, and the advised way.
 
-.venv/bin/python examples/keras_word2vec.py [TEXT.txt]
+python examples/keras_word2vec.py [TEXT.txt]
 
 Without a file it takes the documentation of this project. A model learns which words stand near each other; its
 accuracy is that of telling a word's true neighbour from a word drawn at random.

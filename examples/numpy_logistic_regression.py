@@ -1,6 +1,6 @@
 """Logistic regression in NumPy, trained by two threads that share its weights: no TensorFlow.
 
-.venv/bin/python examples/numpy_logistic_regression.py
+python examples/numpy_logistic_regression.py
 """
 
 import threading

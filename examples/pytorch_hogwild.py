@@ -1,6 +1,6 @@
 """A PyTorch model: its own SGD in one thread, and two threads with a lock, no lock (Hogwild), and tmflow's choice.
 
-Needs PyTorch, which tmflow does not: .venv/bin/pip install torch, then .venv/bin/python examples/pytorch_hogwild.py
+Needs PyTorch, which tmflow does not: pip install torch, then python examples/pytorch_hogwild.py
 """
 
 import threading

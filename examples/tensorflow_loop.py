@@ -1,6 +1,6 @@
 """A training loop of one's own: a `tf.function` that several threads call, and a guard of each variable.
 
-.venv/bin/python examples/tensorflow_loop.py
+python examples/tensorflow_loop.py
 """
 
 import threading

@@ -73,6 +73,10 @@ set_target_properties(tmflow_ops PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${TMFLOW_O
                                             UNITY_BUILD_BATCH_SIZE 0 UNITY_BUILD_RELOCATABLE ON)
 target_include_directories(tmflow_ops PRIVATE "${CMAKE_SOURCE_DIR}")
 
+if(NOT TMFLOW_BUILD_RUNTIME)
+  return()
+endif()
+
 # Preloaded into the tasks of a cluster on one machine.
 add_library(tmflow_loopback MODULE src/tensorflow/loopback_bind.cc)
 target_link_libraries(tmflow_loopback PRIVATE ${CMAKE_DL_LIBS})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tmflow._version import __version__
+from tmflow.base.errors import requires_extra
 
 if TYPE_CHECKING:
     from tmflow.advice.advice import advise
@@ -15,18 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["Workers", "__version__", "advise", "open_study"]
 
 
+_PLACES = {
+    "Workers": "tmflow.parallel.workers",
+    "advise": "tmflow.advice.advice",
+    "open_study": "tmflow.api",
+}
+
+
 def __getattr__(name: str) -> Any:
-    # Imported when they are asked for: pandas, what draws, and TensorFlow take seconds, which no command has.
-    if name == "open_study":
-        from tmflow.api import open_study
-
-        return open_study
-    if name == "Workers":
-        from tmflow.parallel.workers import Workers
-
-        return Workers
-    if name == "advise":
-        from tmflow.advice.advice import advise
-
-        return advise
+    # Imported when they are asked for: pandas, what draws, and TensorFlow take seconds, which no command has, and an
+    # installation for the optimizers alone has no pandas.
+    if name in _PLACES:
+        with requires_extra(f"tmflow.{name}"):
+            return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

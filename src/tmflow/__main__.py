@@ -1,5 +1,21 @@
-"""`python -m tmflow` is the command line."""
+"""`tmflow` and `python -m tmflow` are the command line, which the extra `study` brings."""
 
-from tmflow.cli import main
+import sys
 
-main()
+from tmflow.base.errors import NotInstalled, requires_extra
+
+
+def main() -> None:
+    """Run the command line; a package that is not installed is one sentence and exit code 2."""
+    try:
+        with requires_extra("the command line"):
+            from tmflow.cli import main as command_line
+
+            command_line()
+    except NotInstalled as error:
+        print(f"tmflow: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

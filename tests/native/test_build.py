@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tmflow.base.errors import BadInput
-from tmflow.native import loader
+from tmflow.native import loader, tools
 from tmflow.native.build import build, is_current
 
 
@@ -41,6 +41,7 @@ def test_a_compiler_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pyte
 
 def test_without_cmake_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(tools, "files", lambda name: [])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadInput, match="'cmake' is missing from this Python environment: run `make setup`"):
         build(tmp_path / "build", tmp_path / "lib", None)

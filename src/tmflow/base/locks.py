@@ -1,4 +1,4 @@
-"""The lock of timed work: a machine runs one timed trial at a time, whatever started it."""
+"""Locks between processes: of timed work, because a machine runs one timed trial at a time, and of single files."""
 
 from __future__ import annotations
 
@@ -19,19 +19,31 @@ def machine_to_itself() -> Iterator[None]:
 
     The kernel releases the lock when its holder ends, even if it is killed. Raises BadInput if it cannot be opened.
     """
-    handle = _open_lock(lock_dir() / "tmflow-machine.lock")
+    path = lock_dir() / "tmflow-machine.lock"
+    with locked(path, "the lock of timed work", "another timed run uses this machine; waiting for it to end"):
+        yield
+
+
+@contextmanager
+def locked(path: Path, name: str, waiting: str) -> Iterator[int]:
+    """Hold the lock that is the file `path`; while another process or thread holds it, print `waiting` and wait.
+
+    name: what a message calls the lock. Yields its file descriptor: a child process that inherits it holds the lock,
+    too, until it ends. Raises BadInput if the file cannot be opened.
+    """
+    handle = _open_lock(path, name)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("tmflow: another timed run uses this machine; waiting for it to end.", file=sys.stderr, flush=True)
+            print(f"tmflow: {waiting}.", file=sys.stderr, flush=True)
             fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield handle
     finally:
         os.close(handle)
 
 
-def _open_lock(path: Path) -> int:
+def _open_lock(path: Path, name: str) -> int:
     """Open a lock for reading: flock needs no more access, and another user's file may allow no more."""
     try:
         try:
@@ -40,5 +52,5 @@ def _open_lock(path: Path) -> int:
         except FileExistsError:
             handle = os.open(path, os.O_RDONLY)
     except OSError as error:
-        raise BadInput(f"the lock of timed work, {path}, cannot be opened: {error.strerror}.") from error
+        raise BadInput(f"{name}, {path}, cannot be opened: {error.strerror}.") from error
     return handle

@@ -1,4 +1,4 @@
-"""The folders of the project: its checkout, its results and its locks."""
+"""The folders of the project: its checkout, its native sources, its results, its locks and its cache."""
 
 from __future__ import annotations
 
@@ -29,6 +29,20 @@ def project_root() -> Path:
     return root
 
 
+# A wheel carries the sources of the native libraries (setup.py); in a checkout they are beside src/.
+_PACKAGED_SOURCES = Path(__file__).resolve().parents[1] / "native_ops"
+
+
+def is_installed_package() -> bool:
+    """Whether this is a package installed from a wheel, and no checkout is named by TMFLOW_ROOT."""
+    return _PACKAGED_SOURCES.is_dir() and not os.environ.get("TMFLOW_ROOT")
+
+
+def native_sources() -> Path:
+    """The folder native_ops: of the installed package, or of the checkout. Raises BadInput if there is neither."""
+    return _PACKAGED_SOURCES if is_installed_package() else project_root() / "native_ops"
+
+
 def results_dir() -> Path:
     """The folder of everything that a study produces: $TMFLOW_RESULTS_DIR if set, else results/ of the checkout.
 
@@ -49,3 +63,17 @@ def lock_dir() -> Path:
     It is not the temporary folder of a user or process. Processes with different folders do not wait for each other.
     """
     return Path(os.environ.get("TMFLOW_LOCK_DIR", "/tmp"))
+
+
+def cache_dir() -> Path:
+    """The folder of what this user's processes keep to save time: tmflow/ in $XDG_CACHE_HOME, else in ~/.cache.
+
+    It need not exist yet. Raises BadInput for a user without a home folder.
+    """
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if given.is_absolute():
+        return given / "tmflow"
+    try:
+        return Path.home() / ".cache" / "tmflow"
+    except RuntimeError as error:
+        raise BadInput("this user has no home folder: set XDG_CACHE_HOME to a folder for what is compiled.") from error

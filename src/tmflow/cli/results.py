@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import os
 import socket
 import sys
@@ -11,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from tmflow.base.errors import LONGEST, BadInput
+from tmflow.base.errors import LONGEST, BadInput, not_installed
 from tmflow.base.paths import project_root
 from tmflow.cli.options import JsonOption, print_result, reader
 from tmflow.spec.trial import Evidence
@@ -77,6 +78,8 @@ def portal(
     """Open the results portal; it reads the database and never writes it."""
     from tmflow.contributions import access
 
+    if importlib.util.find_spec("streamlit") is None:  # the process that replaces this one imports it
+        raise not_installed("the portal", "streamlit")
     root = project_root()
     _require_free(address, port)
     _make_absolute()

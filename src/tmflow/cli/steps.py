@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -39,7 +38,7 @@ def build(output: Path) -> None:
     from tmflow.native.build import build as build_native
 
     require_writable(output, "output")
-    build_native(output.parent / "cmake", output.parent / "lib", sys.stdout)
+    build_native(output.parent / "cmake", output.parent / "lib", None)
     registry.write_variants(output)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 from tmflow.base.errors import BadInput, unknown
-from tmflow.native import availability
+from tmflow.native import availability, loader
 from tmflow.native.registry import ResolvedStrategy, resolve_text
 from tmflow.spec.strategies import Value
 
@@ -52,11 +52,12 @@ def resolve(strategy: str, consistency: Consistency | None) -> ResolvedStrategy:
 
     Raises BadInput for an unknown name, for TensorFlow's own updates, for updates that are fused with their gradients,
     for a strategy that keeps variables elsewhere than in their memory, and for a variant that guarantees less than
-    `consistency`; Unsupported for one that cannot run here.
+    `consistency`, and if the native library is not built; Unsupported for a variant that cannot run here.
     """
     order = list(get_args(Consistency))
     if consistency is not None and consistency not in order:
         raise unknown("consistency", consistency, order)
+    loader.core()  # without it no strategy runs, whatever its name
     resolved = resolve_text(STRATEGIES[consistency or DEFAULT] if strategy == AUTO else strategy)
     if resolved.is_stock:
         raise BadInput(f"strategy '{resolved.name}' is TensorFlow's own update of a TF1 graph.")

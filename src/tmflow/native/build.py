@@ -4,46 +4,56 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
-import os
-import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
 from tmflow.base.errors import BadInput
-from tmflow.base.paths import project_root
-from tmflow.native.loader import OPS_LIBRARY, RUNTIME_LIBRARY, core_file
+from tmflow.base.paths import native_sources, project_root
+from tmflow.native.tools import find_compiler, tool
 
-COMPILERS = ("c++", "g++", "clang++")
+OPS_LIBRARY = "libtmflow_ops.so"
+LOOPBACK_LIBRARY = "libtmflow_loopback.so"
+RUNTIME_LIBRARY = "libtmflow_runtime.so"
 
 # Of libraries that the build uses where they are: oneTBB as Debian has it, and what `make hpx` writes last.
 OPTIONAL = (Path("/usr/include/oneapi/tbb/version.h"), Path(".hpx/tmflow-release"))
 
 
-def build(build_dir: Path, output: Path, log: TextIO | None) -> None:
+def core_file(folder: Path) -> Path | None:
+    """The Python module for this interpreter that is built in `folder`, or None."""
+    files = (folder / f"_core{suffix}" for suffix in importlib.machinery.EXTENSION_SUFFIXES)
+    return next((file for file in files if file.is_file()), None)
+
+
+def build(
+    build_dir: Path, output: Path, log: TextIO | None, options: Sequence[str] = (), inherited: Sequence[int] = ()
+) -> None:
     """Build the libraries in `build_dir`, incrementally, and install them in `output`.
 
     The output of the tools goes to `log` (an open file), or to the output of this process if it is None. The TensorFlow
-    ops and the executors are built if this interpreter has TensorFlow. Raises BadInput if a tool is missing or the
-    build fails.
+    ops and the executors are built if this interpreter has TensorFlow. options: further ones for CMake. inherited: file
+    descriptors that the tools keep open. Raises BadInput if a tool is missing or the build fails.
     """
-    cmake, ninja = _tool("cmake"), _tool("ninja")
+    cmake, ninja = tool("cmake"), tool("ninja")
     find_compiler()
     configure: list[str | Path] = [
         cmake,
-        *("-S", project_root() / "native_ops", "-B", build_dir, "-G", "Ninja"),
+        *("-S", native_sources(), "-B", build_dir, "-G", "Ninja"),
         f"-DCMAKE_MAKE_PROGRAM={ninja}",
         f"-DPython_EXECUTABLE={sys.executable}",
         f"-DTMFLOW_OUTPUT_DIR={output.absolute()}",
+        *options,
     ]
     steps: dict[str, list[str | Path]] = {"configure": configure, "build": [cmake, "--build", build_dir]}
     for step, command in steps.items():
-        done = subprocess.run(command, stdout=log, stderr=log, check=False)
+        done = subprocess.run(command, stdout=log, stderr=log, pass_fds=inherited, check=False)
         if done.returncode != 0:
             raise BadInput(
                 f"the native library does not build: step '{step}' ended with exit code {done.returncode}, "
-                "and its output says why."
+                f"and {log.name if log else 'its output'} says why."
             )
 
 
@@ -69,30 +79,3 @@ def is_current(variants: Path) -> bool:
         for source in native_ops.rglob("*")
         if source.is_file() and native_ops / "tests" not in source.parents
     )
-
-
-def _tool(name: str) -> str:
-    """The path of a tool in this Python environment, else in the system. Raises BadInput if it is missing."""
-    tool = shutil.which(name, path=str(Path(sys.prefix) / "bin")) or shutil.which(name)
-    if tool is None:
-        raise BadInput(f"'{name}' is missing from this Python environment: run `make setup`.")
-    return tool
-
-
-def find_compiler() -> str:
-    """The C++ compiler that CMake will use: $CXX, else the first of COMPILERS. Raises BadInput if there is none."""
-    wanted = os.environ.get("CXX")
-    if wanted:
-        if shutil.which(wanted.split()[0]) is None:
-            raise BadInput(f"the C++ compiler that CXX names, '{wanted}', does not exist.")
-        return wanted.split()[0]
-    compiler = next((name for name in COMPILERS if shutil.which(name)), None)
-    if compiler is None:
-        raise BadInput("no C++ compiler is installed: install one, on Debian and Ubuntu with `apt install g++`.")
-    return compiler
-
-
-def compiler_version() -> str:
-    """The first line of the compiler's version. Raises BadInput if there is no compiler."""
-    done = subprocess.run([find_compiler(), "--version"], capture_output=True, text=True, check=False)
-    return done.stdout.partition("\n")[0]

@@ -10,11 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from tmflow.base.errors import BadInput, unknown
+from tmflow.base.errors import BadInput, requires_extra, unknown
 from tmflow.base.files import write_json
-from tmflow.base.paths import project_root
+from tmflow.base.paths import native_sources
 from tmflow.native import loader
-from tmflow.platform.profiles import load_profile
 from tmflow.platform.software import installed_version
 from tmflow.spec.strategies import (
     STRATEGY_PARAMETERS,
@@ -26,6 +25,7 @@ from tmflow.spec.strategies import (
 
 if TYPE_CHECKING:
     from tmflow.native import _core
+    from tmflow.platform.profiles import Profile
 
 SCHEMA_VERSION = 1
 
@@ -177,7 +177,7 @@ def _library() -> tuple[_core.Core | None, str]:
 
 def source_names() -> list[str]:
     """The names of the native strategies, from their sources: each strategy has one file of that name."""
-    sources = project_root() / "native_ops" / "include" / "tmflow" / "strategies"
+    sources = native_sources() / "include" / "tmflow" / "strategies"
     return sorted(source.stem for source in sources.glob("*.hpp"))
 
 
@@ -286,7 +286,7 @@ def resolve(name: str, given: Mapping[str, Value] = MappingProxyType({})) -> Res
     is_emulated = given.get("provider") == "emulated"
     if "provider" in declared and ("profile" in given) != is_emulated:
         raise BadInput("profile belongs to provider emulated, and provider emulated needs one.")
-    machine = load_profile(str(given["profile"])) if is_emulated and "profile" in given else None
+    machine = _machine(str(given["profile"])) if is_emulated and "profile" in given else None
     parameters = {**parameters_of(name, given.get("spending")), **given}
     native: dict[str, Value] = {}
     if "budget" in declared and "spending" in given:
@@ -302,3 +302,9 @@ def resolve(name: str, given: Mapping[str, Value] = MappingProxyType({})) -> Res
         native_arguments=tuple(f"{parameter}={value}" for parameter, value in native.items()),
         mechanism=machine.provider if machine else mechanism_of(name, given),
     )
+
+
+def _machine(profile: str) -> Profile:
+    with requires_extra("an emulated machine"):  # to check its profile; nothing else of a strategy needs a package
+        from tmflow.platform.profiles import load_profile
+    return load_profile(profile)

@@ -1,5 +1,8 @@
 """Keras's optimizers, with updates under a strategy, for several threads that train one model."""
 
-from tmflow.optimizers.rules import SGD, Adagrad, Adam
+from tmflow.base.errors import requires_extra
+
+with requires_extra("tmflow.optimizers"):
+    from tmflow.optimizers.rules import SGD, Adagrad, Adam
 
 __all__ = ["SGD", "Adagrad", "Adam"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -13,7 +13,9 @@ from tmflow.base.errors import BadInput
 from tmflow.native import automatic, loader
 from tmflow.native.ops import Stats
 from tmflow.native.updates import Updates
-from tmflow.spec.factors import Measures
+
+if TYPE_CHECKING:
+    from tmflow.spec.factors import Measures
 
 _TYPES = (tf.float32, tf.float64)
 

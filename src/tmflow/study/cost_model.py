@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from tmflow.base.errors import BadInput
 from tmflow.native.availability import unfit_reason, unsupported_reason
-from tmflow.native.loader import core_file, library_dir
+from tmflow.native.build import core_file
+from tmflow.native.loader import library_dir
 from tmflow.native.registry import resolve
 from tmflow.spec.models import MODELS
 from tmflow.spec.process_env import OF_A_PROCESS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -10,7 +10,9 @@ from tmflow.base.errors import BadInput
 from tmflow.native import automatic
 from tmflow.native.ops import Stats
 from tmflow.native.updates import Updates
-from tmflow.spec.factors import Measures
+
+if TYPE_CHECKING:
+    from tmflow.spec.factors import Measures
 
 
 class Guard:

@@ -13,7 +13,7 @@ from typing import Literal
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import project_root, results_dir
 from tmflow.datasets import mnist
-from tmflow.native import build, registry, self_test
+from tmflow.native import registry, self_test, tools
 from tmflow.platform.facts import display_name, platform_facts
 from tmflow.platform.profiles import load_profile, profile_names
 from tmflow.runner.machine_load import look
@@ -48,7 +48,7 @@ def diagnose() -> list[Check]:
             _tm(),
             _attempt("emulated TM", _profiles),
             Check("Python", "ok", sys.version.split()[0]),
-            _attempt("compiler", build.compiler_version, "run `make setup`"),
+            _attempt("compiler", tools.compiler_version, "run `make setup`"),
             _tensorflow(),
             _data(),
             _attempt("database", _database),

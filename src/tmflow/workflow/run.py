@@ -19,7 +19,8 @@ from tmflow.base.files import require_writable, write_bytes
 from tmflow.base.paths import project_root
 from tmflow.base.processes import adopt_orphans, end_children
 from tmflow.datasets import mnist
-from tmflow.native.build import find_compiler, is_current
+from tmflow.native.build import is_current
+from tmflow.native.tools import find_compiler
 from tmflow.runner.machine_load import look
 from tmflow.store import engine, schema
 from tmflow.store.ingest import ingest

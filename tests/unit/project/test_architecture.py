@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import subprocess
 import sys
@@ -51,7 +52,6 @@ SMALL_MODULES = {
     "base/canonical_json.py": "hashes are needed where Pydantic, which documents need, is not",
     "base/clock.py": "the one source of times, for records and tests",
     "base/locks.py": "the lock of timed work is a subject of its own",
-    "base/paths.py": "the folders of the project are a subject of their own",
     "datasets/text_file.py": "each kind of file is a subject of its own",
     "parallel/shared_reads.py": "only this module needs TensorFlow's own tape",
     "parallel/threads.py": "advice without TensorFlow needs them, too",
@@ -165,7 +165,11 @@ def test_the_smaller_lock_has_the_versions_of_the_whole_one() -> None:
 def test_lock_covers_everything_that_is_asked_for() -> None:
     names = locked()
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    wanted = pyproject["project"]["dependencies"] + (ROOT / "envs" / "requirements.in").read_text().splitlines()
+    project = pyproject["project"]
+    wanted = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    wanted = [line for line in wanted if not line.startswith("tmflow[")] + (
+        ROOT / "envs" / "requirements.in"
+    ).read_text().splitlines()
     for line in wanted:
         if match := re.match(r"([A-Za-z0-9._-]+)", line):
             assert match[1].lower() in names, line

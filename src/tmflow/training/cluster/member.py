@@ -23,6 +23,7 @@ from tmflow._version import __version__
 from tmflow.base.errors import BadInput, Unsupported
 from tmflow.base.text import printable
 from tmflow.native import availability, loader, registry
+from tmflow.native.build import OPS_LIBRARY
 from tmflow.native.registry import resolve
 from tmflow.platform.facts import display_name, platform_facts, platform_sha256
 from tmflow.runtime import GRPC, SECRET
@@ -123,7 +124,7 @@ def require_addresses(addresses: Addresses, name: Name, wait_s: float) -> None:
 
 def versions() -> dict[str, str]:
     """The versions that all tasks must have in common; that of the op library is the start of its hash."""
-    library = loader.library_dir() / loader.OPS_LIBRARY
+    library = loader.library_dir() / OPS_LIBRARY
     return {
         "tmflow": __version__,
         "tensorflow": str(registry.tensorflow_version()),
