@@ -10,11 +10,13 @@ import psutil
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.support.own_runs import ARRAYS, KERAS, own_runs, own_spec
 from tests.support.sample_bundles import sample_bundle, write_results
 from tests.support.sample_runs import EMULATED, sample_runs
 from tmflow.base.errors import BadInput
 from tmflow.bundle import format
 from tmflow.bundle.reader import open_bundle
+from tmflow.bundle.rules.expectations import Limits, expect
 from tmflow.bundle.verify import Checker, check_run_files, no_result, verify
 from tmflow.bundle.writer import MAX_LOG, export
 from tmflow.cli import app
@@ -63,6 +65,29 @@ def test_only_the_chosen_runs_are_exported(tmp_path: Path) -> None:
             for where, line in bundle.lines(m)
         }
     assert names == {"two"}
+
+
+def test_runs_outside_the_study_are_exported_by_their_campaign(tmp_path: Path) -> None:
+    runs = own_runs(ARRAYS)
+    folder = tmp_path / "results" / "runs" / "adhoc" / "advise" / runs[0].campaign.uid
+    for number in range(1, 5):
+        record.write(folder / f"round-{number:03}.jsonl", [run for run in runs if run.round == number])
+    write_results(tmp_path / "results", sample_runs(experiments=("tiny",)))
+    (tmp_path / "results" / "runs" / "full" / "campaign.json").write_text("{}")
+    bundle = export(tmp_path / "results", tmp_path / "bundle.zip", RunFilter(), None)
+    with open_bundle(bundle.path) as opened:
+        members = [entry.path for entry in opened.manifest]
+    assert f"runs/advise/{runs[0].campaign.uid.replace('-', '')[:12]}/round-001.jsonl" in members
+    assert format.CAMPAIGN in members  # of the study
+    assert verify(bundle.path).ok
+
+
+def test_an_embedding_may_update_some_rows_of_a_variable() -> None:
+    """So the bundle's speed limit of a Keras model is that of one element of each variable."""
+    limits = Limits({1: 1.0, 1000: 1000.0})
+    keras, arrays = (expect(own_spec(subject), limits).update_s for subject in (KERAS, ARRAYS))
+    assert set(keras.values()) == {limits.update_s(1, "plain")}
+    assert arrays == {"variable 1": limits.update_s(1000, "plain"), "variable 2": limits.update_s(10, "plain")}
 
 
 def test_an_experiment_without_runs_is_told_which_have_some(tmp_path: Path) -> None:

@@ -46,10 +46,12 @@ def own_runs(subject: dict[str, Any], rounds: int = 3) -> list[Run]:
             spec = own_spec(subject, strategy, threads, measures="full" if counts else "usual")
             lost = [Lost(variable=name, expected=n * spec.iterations, lost=0) for name, n in elements(spec).items()]
             place = {"round": number, "ordinal": ordinal, "order_seed": number - 1, "trial_seed": number - 1}
-            loop_s = spec.iterations * us * (1 + 0.01 * ((3 * number + ordinal) % 5)) / 1e6
+            uid = _uid(campaign.uid, number, ordinal)
+            noise = 0.05 * int(uid[:8], 16) / 2**32
+            loop_s = spec.iterations * us * (1 + noise) / 1e6
             fields = {**shared, **nothing, **place, "spec": spec, "loop_s": loop_s, "total_s": 1.1 * loop_s}
             fields |= {
-                "uid": _uid(campaign.uid, number, ordinal),
+                "uid": uid,
                 "started_at_utc": f"2026-01-01T00:{number:02}:{10 * ordinal:02}.000Z",
                 "lost": lost if counts else [],
             }
