@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import Tmflow, environment
 from tmflow.advice import advice
+from tmflow.advice.cases import cases_of
 from tmflow.base.errors import BadInput
 from tmflow.bundle.rules.expectations import expect
 from tmflow.native.loader import library_dir
@@ -141,6 +142,9 @@ def test_the_runs_of_rows_travel(tmflow: Tmflow, results: Path) -> None:
     assert done.returncode == 0, done.stderr
     runs = check_all(tmflow, results, Path(json.loads(done.stdout)["saved"]))
     assert {run.spec.shapes for run in runs} == {"500x4:3,10"}
+    cases = {case.workers: case for case in cases_of(stored(results / "study.db"))}
+    assert (cases[2].model, cases[2].elements) == ("own_model", 22)
+    assert {"lock", "striped", "spin"} <= set(cases[2].us)
     (counting,) = [run for run in runs if run.spec.strategy == "nolock" and run.spec.measures == "full"]
     assert [row.expected for row in counting.lost] == [12 * counting.spec.iterations, 10 * counting.spec.iterations]
 

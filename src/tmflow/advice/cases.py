@@ -36,8 +36,11 @@ USUAL = {
     "kernel": "plain", "optimisation": "O3", "measures": "usual", "pinning": "none", "executor": "tensorflow",
     "gradient_cost": 1,
 }  # fmt: skip
-# The factors of a case are all but those that tell its strategies and its numbers of workers apart.
-FACTORS = [name for name in TrialSpec.model_fields if name not in ("strategy", "threads", "seed", *PARAMETERS)]
+# The factors of a case are all but those that tell its strategies and its numbers of workers apart, and the number of
+# steps, of which `tmflow advise` makes as many as fit into its time.
+FACTORS = [
+    name for name in TrialSpec.model_fields if name not in ("strategy", "threads", "seed", "iterations", *PARAMETERS)
+]
 DESCRIBED = (
     "batch", "matrix", "hidden", "layout", "reading", "optimiser", "features", "nonzeros", "users", "items", "words",
     "width", "skew",

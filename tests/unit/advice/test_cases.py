@@ -87,6 +87,13 @@ def test_other_runs_make_no_case(changes: dict[str, Any]) -> None:
     assert cases_of(of_three(**changes)) == []
 
 
+def test_numbers_of_steps_may_differ() -> None:
+    runs = of_three()
+    two = runs["threads"] == 2
+    runs.loc[two, ["iterations", "loop_s"]] = runs.loc[two, ["iterations", "loop_s"]] * 2
+    assert by_workers(cases_of(runs))[2].us["spin"].tolist() == pytest.approx([4, 8, 12])
+
+
 def test_two_strategies_make_no_case() -> None:
     runs = of_three()
     assert cases_of(runs[runs["strategy"] != "spin"].reset_index(drop=True)) == []
