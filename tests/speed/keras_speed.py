@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ from tmflow.runfile.record import MachineState
 from tmflow.runner import machine_load
 
 SECONDS = 90.0  # of a model
+ALONE_SECONDS = 180.0  # of a model in one thread, in two ways
+ALONE = (0, 1)  # the cases that are also trained in one thread only: their difference is small
 PER_CALL = 16  # steps of one call of TensorFlow, in every way but the plain one
 WORKERS = 2
 
@@ -64,17 +66,31 @@ def tables(measured: pd.DataFrame) -> Iterator[str]:
         yield f"| {way}, over {base} | {' | '.join(ratios)} |"
 
 
+def alone(measured: pd.DataFrame) -> Iterator[str]:
+    """The ratio of one worker to Keras's own optimizer, where nothing else was measured between their slices."""
+    way, base = RATIOS[0]
+    yield from (f"| case | rounds | {way}, over {base} |", "| --- | ---: | ---: |")
+    for name, rows in measured.groupby("case", sort=False):
+        us = rows.pivot(index="round", columns="way", values="step_us")
+        yield f"| {name} | {len(us)} | {interval(*ratio_interval(us[way], us[base])[:3])} |"
+
+
 def main(report: Path, seconds: float) -> None:
     from tests.speed.keras_trainings import CASES, times  # Keras, which --help does not need
 
+    def measure(numbers: Iterable[int], seconds: float, only: Sequence[str] | None = None) -> pd.DataFrame:
+        rows: list[dict[str, Any]] = []
+        for number in tqdm(numbers):
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+                rows += pool.submit(times, number, seconds, PER_CALL, WORKERS, only).result()
+        return pd.DataFrame(rows)
+
     before = machine_load.sample()
-    rows: list[dict[str, Any]] = []
-    for number in tqdm(range(len(CASES))):
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-            rows += pool.submit(times, number, seconds, PER_CALL, WORKERS).result()
+    measured = measure(range(len(CASES)), seconds)
+    measured_alone = measure(ALONE, ALONE_SECONDS * seconds / SECONDS, RATIOS[0])
     meanwhile = MachineState(**machine_load.between(before, machine_load.sample()))
-    measured = pd.DataFrame(rows)
-    write_text(report.with_suffix(".csv"), measured.round(3).to_csv(index=False))
+    every = pd.concat([measured.assign(ways="all"), measured_alone.assign(ways="one thread")])
+    write_text(report.with_suffix(".csv"), every.round(3).to_csv(index=False))
     software = f"TensorFlow {tensorflow_version()}, Keras {installed_version('keras')}"
     machine = f"{display_name(platform_facts())}, {len(os.sched_getaffinity(0))} CPUs"
     lines = [
@@ -91,6 +107,11 @@ def main(report: Path, seconds: float) -> None:
         "`python -m tests.speed.keras_speed` measures again.",
         "",
         *tables(measured),
+        "",
+        "One worker and Keras's own optimizer once more, in processes that train in these two ways only, so that there "
+        "are more rounds:",
+        "",
+        *alone(measured_alone),
     ]
     write_text(report, "\n".join(lines) + "\n")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -166,11 +166,13 @@ def ways(per_call: int, workers: int) -> dict[str, Way]:
     }
 
 
-def times(number: int, seconds: float, per_call: int, workers: int) -> list[dict[str, Any]]:
-    """Measure the case of this number in all ways, in interleaved rounds of a process of its own."""
+def times(
+    number: int, seconds: float, per_call: int, workers: int, only: Collection[str] | None = None
+) -> list[dict[str, Any]]:
+    """Measure the case of this number in all ways, or in `only` those, in interleaved rounds of a process of its own."""
     case = CASES[number]
     subject = Trainings(case)
-    named = ways(per_call, workers)
+    named = {name: way for name, way in ways(per_call, workers).items() if only is None or name in only}
     measured = measurement.measure(subject, list(named.values()), seconds, print)
     if measured.left_out:
         raise SystemExit(f"{case.name}: {measured.left_out}")
