@@ -8,6 +8,7 @@ It reads the bundles of contrib/ and measures nothing, so it gives the same repo
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import get_args
@@ -16,8 +17,9 @@ import numpy as np
 
 from tests.conftest import ROOT
 from tests.support import command_line
-from tmflow.advice.cases import Case, cases_of
-from tmflow.advice.cost_model import Group, HeldOut, error_factor, held_out, regret_of
+from tmflow.advice.cases import Case, cases_of, guaranteeing
+from tmflow.advice.cost_model import Group, HeldOut, Workers, error_factor, held_out, of_ratios, regret_of
+from tmflow.advice.forecast_text import name_workers
 from tmflow.base.files import write_text
 from tmflow.base.text import interval, listed
 from tmflow.reports.pages.bundle_runs import published_runs
@@ -30,34 +32,35 @@ def published_cases() -> list[Case]:
     cases: list[Case] = []
     for folder in sorted({bundle.parent for bundle in (ROOT / "contrib").glob("*/*.zip")}):
         with published_runs(folder) as published:
-            cases += cases_of(published.runs.assign(platform=folder.name))
+            cases += cases_of(guaranteeing(published.runs, "block").assign(platform=folder.name))
     return cases
 
 
 def report(cases: Sequence[Case]) -> str:
     """The page."""
     predicted = {group: list(held_out(cases, group)) for group in get_args(Group)}
-    machines, models = ({getattr(case, group) for case in cases} for group in ("machine", "model"))
+    machines, models = (Counter(getattr(case, group) for case in cases) for group in ("machine", "model"))
     oversubscribed = sum(case.oversubscribed for case in cases)
     lines = [
         "# How good the cost model is",
         "",
         f"{len(cases)} cases, {oversubscribed} of them with more workers than processors, from the published runs of "
-        f"{len(machines)} machines: {listed(sorted(machines))}. A case is one configuration with one number of "
-        "workers, and has the times of `lock` and two or more other strategies that keep every update. They train "
-        f"{len(models)} models: {listed(sorted(models))}. `python -m tests.speed.cost_model_error` computes this page "
-        "again.",
+        f"{len(machines)} machines: {listed([f'{name} ({number})' for name, number in sorted(machines.items())])}. A "
+        "case is one configuration with one number of workers, and has the times of `lock` and two or more other "
+        "strategies that keep every update and guarantee the consistency block, each in its fastest variant. They "
+        f"train {len(models)} models: {listed([f'{name} ({number})' for name, number in sorted(models.items())])}. "
+        "`python -m tests.speed.cost_model_error` computes this page again.",
         "",
         "Each case is predicted by a cost model that was fitted without its model, or without its machine. The "
         "*regret* is the measured time under the strategy with the smallest predicted time over that under the "
         "fastest, less 1. The fastest of several in six rounds is also the luckiest, so the regret is rather too "
         "large; the columns *surely* count the cases whose 95 % interval lies above 5 and above 15 %. The last column "
-        "has the factor within which 90 % of the predicted ratios to `lock` were.",
+        "has the smallest factor within which 90 % of the predicted ratios to `lock` of every single model were.",
         "",
         "| strategy by | cases | median | 9 in 10 below | worst | surely above 5 % | surely above 15 % | factor |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
         *(_row(f"the cost model without the {group}", of_group) for group, of_group in predicted.items()),
-        *(row for several in (False, True) for row in _by_workers(predicted["model"], several)),
+        *_by_workers(predicted["model"]),
         *(row for strategy in ALWAYS for row in _always(strategy, predicted["model"])),
         "",
         "## The cases with several workers",
@@ -74,7 +77,7 @@ def report(cases: Sequence[Case]) -> str:
 
 
 def _row(name: str, predictions: Sequence[HeldOut]) -> str:
-    factor = error_factor(predictions)
+    factor = error_factor(predictions, of_ratios)
     return _regrets(name, [one.regret for one in predictions], predictions) + f" {factor:.2f} |"
 
 
@@ -86,11 +89,12 @@ def _regrets(name: str, regrets: Sequence[float], certain: Iterable[HeldOut] | N
     return f"| {name} | {len(regrets)} | " + " | ".join([*(f"{share:.1f} %" for share in shares), *above]) + " |"
 
 
-def _by_workers(predictions: Sequence[HeldOut], several: bool) -> Iterator[str]:
-    name = "several workers" if several else "one worker"
-    yield _row(
-        f"the cost model without the model, {name}", [one for one in predictions if (one.case.workers > 1) == several]
-    )
+def _by_workers(predictions: Sequence[HeldOut]) -> Iterator[str]:
+    by_workers: dict[Workers, list[HeldOut]] = defaultdict(list)
+    for one in predictions:
+        by_workers[Workers(one.case.workers, one.case.oversubscribed)].append(one)
+    for number in sorted(by_workers):
+        yield _row(f"the cost model without the model, {name_workers(number)}", by_workers[number])
 
 
 def _always(strategy: str, predictions: Sequence[HeldOut]) -> Iterator[str]:

@@ -169,7 +169,7 @@ def ways(per_call: int, workers: int) -> dict[str, Way]:
 def times(
     number: int, seconds: float, per_call: int, workers: int, only: Collection[str] | None = None
 ) -> list[dict[str, Any]]:
-    """Measure the case of this number in all ways, or in `only` those, in interleaved rounds of a process of its own."""
+    """Measure the case of this number in all ways, or in these only, in interleaved rounds of its process."""
     case = CASES[number]
     subject = Trainings(case)
     named = {name: way for name, way in ways(per_call, workers).items() if only is None or name in only}

@@ -19,18 +19,21 @@ from tmflow.analysis.run_table import ROUND, VARIANT, numbered
 from tmflow.native.automatic import Consistency, consistency_of
 from tmflow.native.registry import UPDATE_CONSISTENCY
 from tmflow.spec.models import MODELS, OWN_MODEL
-from tmflow.spec.shapes import parse_shapes
+from tmflow.spec.shapes import describe_shapes, parse_shapes
 from tmflow.spec.strategies import PARAMETERS, parameters_of
 from tmflow.spec.trial import TrialSpec
 
 LOCK = "lock"
 MIN_STRATEGIES = 3  # of a case
 MIN_ROUNDS = 3
+DIGITS = 8  # of the hash of a user's model
 # Strategies that keep every update, and whose updates all workers see at once. Others are not compared by time alone.
 COMPARED = (
     LOCK, "lock_pthread", "spin", "spin_then_mutex", "striped", "combining", "block_stm", "adaptive", "htm",
     "htm_if_fits", "tle", "stm",
 )  # fmt: skip
+# One process that trains: not what only updates arrays, after work of a given time.
+DRIVERS = ("session", "native", "keras")
 # Factors that a user of a model cannot choose, or that slow a trial down: only runs with these values are compared.
 USUAL = {
     "kernel": "plain", "optimisation": "O3", "measures": "usual", "pinning": "none", "executor": "tensorflow",
@@ -43,11 +46,11 @@ FACTORS = [
 ]
 DESCRIBED = (
     "batch", "matrix", "hidden", "layout", "reading", "optimiser", "features", "nonzeros", "users", "items", "words",
-    "width", "skew",
+    "width", "skew", "steps_per_call",
 )  # fmt: skip
 OF_CASE = [
-    "platform", "experiment", "model", "driver", "elements", "hardware_threads", *DESCRIBED, "strategy", "variant",
-    "threads", *ROUND, "us",
+    "platform", "experiment", "model", "architecture", "shapes", "driver", "elements", "hardware_threads", *DESCRIBED,
+    "strategy", "variant", "threads", *ROUND, "us",
 ]  # fmt: skip
 
 
@@ -93,7 +96,7 @@ def cases_of(runs: pd.DataFrame) -> list[Case]:
     A case has `lock` and at least three strategies in three common rounds, and one worker was measured, too.
     """
     eligible = runs[(runs["status"] == "ok") & (runs["evidence"] == "measured") & runs["loop_s"].notna()]
-    eligible = eligible[eligible["strategy"].isin(COMPARED) & (eligible["driver"] != "cluster")]
+    eligible = eligible[eligible["strategy"].isin(COMPARED) & eligible["driver"].isin(DRIVERS)]
     for factor, value in USUAL.items():
         eligible = eligible[(eligible[factor] == value) | eligible[factor].isna()]
     if eligible.empty:
@@ -169,7 +172,7 @@ def _cases(rows: pd.DataFrame) -> Iterator[Case]:
         yield Case(
             experiment=str(first["experiment"]),
             machine=str(first["platform"]),
-            model=str(first["model"]),
+            model=_model(first),
             driver=str(first["driver"]),
             workers=workers,
             oversubscribed=bool(workers > first["hardware_threads"]),
@@ -197,10 +200,14 @@ def _fastest_variants(rows: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
     return fastest
 
 
+def _model(run: pd.Series) -> str:
+    """The model; of a user's own also the beginning of its hash, because each is another model."""
+    return f"{run['model']} {run['architecture'][:DIGITS]}" if run["model"] == OWN_MODEL else str(run["model"])
+
+
 def _describe(run: pd.Series) -> str:
     """The values of the factors that are not the usual ones, such as "batch 1, skew 1.5"."""
     usual = {name: TrialSpec.model_fields[name].default for name in DESCRIBED}
     given = {name: run[name] for name in DESCRIBED if pd.notna(run[name]) and run[name] != usual[name]}
-    return ", ".join(
-        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in given.items()
-    )
+    words = [f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in given.items()]
+    return ", ".join([describe_shapes(run["shapes"]), *words] if run["model"] == OWN_MODEL else words)

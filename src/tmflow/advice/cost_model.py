@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -26,7 +26,7 @@ from tmflow.base.text import listed
 
 SHRINKAGE = 0.3  # the penalty of the squared coefficients, in units of a case's squared error
 MIN_CASES = 5  # of a strategy with a number of workers; others are not predicted
-COVERED = 0.9  # the share of the held-out errors that an interval of a prediction covers
+COVERED = 0.9  # the share of the held-out errors of each model that an error factor covers
 ONE_WORKER = "one worker"  # in place of a strategy: the time of `lock` over that of one worker
 
 Group = Literal["model", "machine"]
@@ -116,6 +116,12 @@ class HeldOut:
     time_error: float
 
     @property
+    def pair_errors(self) -> list[float]:
+        """The same of the ratios of the advised strategy to each other one but `lock`."""
+        of_advised = self.errors.get(self.advised, 0.0)
+        return [of_advised - error for name, error in self.errors.items() if name != self.advised]
+
+    @property
     def regret(self) -> float:
         """How much longer a step takes under the advised strategy than under the fastest, as a share."""
         return self.ratio.estimate - 1
@@ -130,14 +136,32 @@ def held_out(cases: Sequence[Case], by: Group) -> Iterator[HeldOut]:
                 yield _compare(case, fitted)
 
 
-def error_factor(predictions: Iterable[HeldOut]) -> float | None:
-    """The factor within which `COVERED` of the predicted ratios to `lock` were; None without any."""
-    return _covering_factor([error for one in predictions for error in one.errors.values()])
+def error_factor(predictions: Iterable[HeldOut], errors_of: Callable[[HeldOut], Iterable[float]]) -> float | None:
+    """The smallest factor within which `COVERED` of the errors of every single model were; None without any.
+
+    errors_of: the logarithms of a prediction (`of_ratios`, `of_pairs`, `of_times`). The cases of a model are alike, so
+    the quantile of all cases would be that of the model with most of them, and not that of a new one.
+    """
+    by_model: dict[str, list[float]] = defaultdict(list)
+    for one in predictions:
+        by_model[one.case.model].extend(map(abs, errors_of(one)))
+    quantiles = [float(np.quantile(errors, COVERED)) for errors in by_model.values() if errors]
+    return math.exp(max(quantiles)) if quantiles else None
 
 
-def time_error_factor(predictions: Iterable[HeldOut]) -> float | None:
-    """The factor within which `COVERED` of the predicted times of the advised strategies were; None without any."""
-    return _covering_factor([one.time_error for one in predictions])
+def of_ratios(one: HeldOut) -> Iterable[float]:
+    """The errors of the ratios to `lock`."""
+    return one.errors.values()
+
+
+def of_pairs(one: HeldOut) -> Iterable[float]:
+    """The errors of the ratios of the advised strategy to others."""
+    return one.pair_errors
+
+
+def of_times(one: HeldOut) -> Iterable[float]:
+    """The error of the time under the advised strategy."""
+    return [one.time_error]
 
 
 def regret_of(cases: Iterable[Case], strategy: str) -> list[float]:
@@ -168,10 +192,6 @@ class _Curve:
         """The logarithm of the ratio."""
         low, high = self._ends
         return float((_features([min(max(density, low), high)]) @ self._coefficients)[0])
-
-
-def _covering_factor(errors: Sequence[float]) -> float | None:
-    return math.exp(float(np.quantile(np.abs(errors), COVERED))) if errors else None
 
 
 def _features(densities: Sequence[float]) -> NDArray[np.float64]:

@@ -16,7 +16,9 @@ from tmflow.advice.cost_model import (
     error_factor,
     held_out,
     nearest,
-    time_error_factor,
+    of_pairs,
+    of_ratios,
+    of_times,
 )
 from tmflow.analysis.stats import Bounds
 from tmflow.platform.facts import slug_of
@@ -59,18 +61,24 @@ class Forecast:
 
     @cached_property
     def error(self) -> float | None:
-        """The factor within which nine in ten of the checked ratios to `lock` were; None if none was checked."""
-        return error_factor(self.checked)
+        """The factor within which nine in ten of the checked ratios to `lock` of each model were; None without any."""
+        return error_factor(self.checked, of_ratios)
+
+    @cached_property
+    def pair_error(self) -> float | None:
+        """The same factor of the ratios of the fastest by the predictions to the strategies other than `lock`."""
+        return error_factor(self.checked, of_pairs)
 
     @cached_property
     def time_error(self) -> float | None:
         """The same factor of the times of the fastest, in microseconds."""
-        return time_error_factor(self.checked)
+        return error_factor(self.checked, of_times)
 
     def is_different(self, one: Prediction, other: Prediction) -> bool:
-        """Whether the ratio of two predicted times is larger than the error; never if the error is unknown."""
+        """Whether the ratio of two predicted times is larger than its error; never if that is unknown."""
         ratio = one.us / other.us
-        return self.error is not None and max(ratio, 1 / ratio) > self.error
+        error = self.error if LOCK in (one.strategy, other.strategy) else self.pair_error
+        return error is not None and max(ratio, 1 / ratio) > error
 
     @property
     def lock(self) -> Prediction:

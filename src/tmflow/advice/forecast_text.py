@@ -8,7 +8,7 @@ from tmflow.advice.cases import LOCK
 from tmflow.advice.cost_model import COVERED, Prediction, Workers
 from tmflow.advice.forecast import DENSITY, Forecast, Uncovered
 from tmflow.analysis.stats import Bounds
-from tmflow.base.text import interval, listed, several, workers
+from tmflow.base.text import listed, several, workers
 
 UNCHECKED = "Too few cases of other models check the predictions, so their error is unknown."
 
@@ -19,7 +19,7 @@ def name_workers(number: Workers) -> str:
 
 
 def bounds_of(estimate: float, error: float | None) -> Bounds | None:
-    """The interval of a prediction that a factor of its error gives; None if the error is unknown."""
+    """The error range: the prediction divided and multiplied by the factor of its error; None if that is unknown."""
     return None if error is None else Bounds(estimate / error, estimate * error)
 
 
@@ -63,7 +63,7 @@ def workers_sentence(forecast: Forecast) -> str:
         return f"{predicted}: they help."
     if bounds.low > 1:
         return f"{predicted}: they do harm."
-    return f"{predicted}: whether they help is not decided, because the interval includes 1."
+    return f"{predicted}: whether they help is not decided, because the error range includes 1."
 
 
 def error_sentence(forecast: Forecast) -> str:
@@ -72,9 +72,9 @@ def error_sentence(forecast: Forecast) -> str:
         return UNCHECKED
     of = f"{several(forecast.models, 'model')} on {several(forecast.machines, 'machine')}"
     return (
-        f"Intervals: {several(len(forecast.checked), 'measured case')} of {of} were predicted from the cases of the "
-        f"other models. {100 * COVERED:g} % of the ratios were within a factor of {forecast.error:.3g}, and of the "
-        f"times of the fastest within {forecast.time_error:.3g}."
+        f"Error ranges are no confidence intervals: {several(len(forecast.checked), 'measured case')} of {of} were "
+        f"predicted from the cases of the other models. Of each model, {100 * COVERED:g} % of the ratios were within a "
+        f"factor of {forecast.error:.3g}, and of the times of the fastest within {forecast.time_error:.3g}."
     )
 
 
@@ -85,13 +85,13 @@ def left_out_sentence(forecast: Forecast) -> str | None:
 
 
 def uncovered_sentence(sizes: list[Uncovered]) -> str:
-    """That the sizes lie outside those of the cases, so that no interval covers the prediction."""
+    """That the sizes lie outside those of the cases, so that no error range covers the prediction."""
     outside = [f"{_number(one.value)} {one.name} (cases: {_range(one.cases)})" for one in sizes]
     density = [_number(one.nearest) for one in sizes if one.name == DENSITY]
     instead = f" It is computed for {density[0]} {DENSITY}." if density else ""
     return (
         f"No measured case has such sizes: {listed(outside)}. The error of the prediction may be larger than its "
-        f"interval.{instead}"
+        f"error range.{instead}"
     )
 
 
@@ -100,12 +100,12 @@ def _range(bounds: Bounds) -> str:
 
 
 def _over_lock(one: Prediction, error: float) -> str:
-    """0.75 [0.51, 1.12] times as long"""
+    """its step takes 0.75 times (error range 0.51 to 1.12) that of lock"""
     return f"its step takes {_times(one.ratio, bounds_of(one.ratio, error))} that of {LOCK}"
 
 
 def _times(ratio: float, bounds: Bounds | None) -> str:
-    return f"{interval(ratio, *(bounds or (None, None)))} times"
+    return f"{_number(ratio)} times" + ("" if bounds is None else f" (error range {_range(bounds)})")
 
 
 def _number(value: float) -> str:

@@ -24,7 +24,7 @@ POINTS = " (percentage points)"  # ends the title of an axis
 MARGIN = 1.05  # factor on both ends of the axis of predictions
 LEAST = 1.25  # the axis reaches at least from 1/LEAST to LEAST
 PREDICTED = {
-    "strategy": "strategy", "ratio": "time over lock's", "low": "interval from", "high": "interval to",
+    "strategy": "strategy", "ratio": "time over lock's", "low": "error range from", "high": "error range to",
     "us": "µs per step", "cases": "cases",
 }  # fmt: skip
 """The columns of a prediction, and their words in a tooltip."""
@@ -84,7 +84,7 @@ def draw_comparison(summary: pd.DataFrame, baseline: str) -> alt.LayerChart:
 def draw_predictions(predicted: pd.DataFrame, title: str) -> alt.LayerChart:
     """Draw predicted ratios with a row for each strategy, in the order of the rows, and the line of no difference.
 
-    predicted: strategy, ratio, low, high (NaN without an interval), us, cases. title: of the log axis.
+    predicted: strategy, ratio, low, high (the error range; NaN without), us, cases. title: of the log axis.
     """
     values = predicted[["ratio", "low", "high"]].to_numpy(float)
     least, most = np.nanmin(values, initial=1 / LEAST), np.nanmax(values, initial=LEAST)
@@ -105,8 +105,8 @@ def draw_predictions(predicted: pd.DataFrame, title: str) -> alt.LayerChart:
     ]
     points = Layer(predicted).encode(x=x, y=y, color=colour, shape=shape, tooltip=tips)
     description = "; ".join(
-        f"{strategy} {interval(ratio, *(None if pd.isna(bound) else bound for bound in bounds))}"
-        for strategy, ratio, *bounds in predicted[["strategy", "ratio", "low", "high"]].itertuples(index=False)
+        f"{strategy} {ratio:.3g}" + ("" if pd.isna(low) else f" (error range {low:.3g} to {high:.3g})")
+        for strategy, ratio, low, high in predicted[["strategy", "ratio", "low", "high"]].itertuples(index=False)
     )
     none = Layer(pd.DataFrame({"none": [1.0]})).mark_rule(color=palette.NEUTRAL, strokeWidth=1)
     bars = clip_bars(predicted[predicted["low"].notna()], shown)

@@ -18,6 +18,7 @@ from tmflow.spec.shapes import SHAPE
 from tmflow.spec.strategies import Value
 
 PIXELS = 784
+MAX_STEP_US = 60_000_000  # of a user's own model
 OWN_DATA = "own"  # the data of the user: a file, which the hash of the run identifies, or that of `own_model`, unknown
 SYNTHETIC = "synthetic"  # the dataset of models that need none: a function of the seed
 
@@ -136,7 +137,7 @@ class Factors(BaseModel):
         None, ge=1, le=1_000_000, description="steps that a worker makes in one call of TensorFlow"
     )
     step_us: Annotated[float | None, OfDriver("arrays", None)] = Field(
-        None, ge=0, le=60_000_000, description="microseconds that a worker computes between two updates"
+        None, ge=0, le=MAX_STEP_US, description="microseconds that a worker computes between two updates"
     )
     seed: int = Field(0, ge=0, le=2**31 - 1, description="round r uses seed + r - 1 for weights, order and dropout")
     intra_op_threads: Annotated[int | None, OfDriver("session", 1)] = Field(

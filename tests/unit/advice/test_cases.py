@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.support.frames import ended, grid, run
-from tests.support.own_runs import ARRAYS, own_spec
+from tests.support.own_runs import ARRAYS, KERAS, own_spec
 from tmflow.advice.cases import Case, cases_of, guaranteeing, updated_elements
 from tmflow.spec.models import factors_of
 from tmflow.spec.strategies import parameters_of
@@ -92,6 +92,20 @@ def test_numbers_of_steps_may_differ() -> None:
     two = runs["threads"] == 2
     runs.loc[two, ["iterations", "loop_s"]] = runs.loc[two, ["iterations", "loop_s"]] * 2
     assert by_workers(cases_of(runs))[2].us["spin"].tolist() == pytest.approx([4, 8, 12])
+
+
+OWN = {"model": "own_model", "dataset": "own"}
+
+
+def test_each_model_of_a_user_is_a_model() -> None:
+    runs = [of_three(**{**OWN, **KERAS, "architecture": digit * 64}) for digit in "ab"]
+    cases = cases_of(pd.concat(runs, ignore_index=True))
+    assert {case.model for case in cases} == {"own_model aaaaaaaa", "own_model bbbbbbbb"}
+    assert {case.description for case in cases} == {"6 variables of 403 elements in all, batch 4, steps_per_call 16"}
+
+
+def test_updates_without_a_model_make_no_case() -> None:
+    assert cases_of(of_three(**OWN, **ARRAYS)) == []
 
 
 def test_two_strategies_make_no_case() -> None:

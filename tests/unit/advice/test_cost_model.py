@@ -10,7 +10,19 @@ import numpy as np
 import pytest
 
 from tmflow.advice.cases import Case
-from tmflow.advice.cost_model import CostModel, Workers, error_factor, held_out, nearest, regret_of, time_error_factor
+from tmflow.advice.cost_model import (
+    CostModel,
+    HeldOut,
+    Workers,
+    error_factor,
+    held_out,
+    nearest,
+    of_pairs,
+    of_ratios,
+    of_times,
+    regret_of,
+)
+from tmflow.analysis.stats import Interval
 from tmflow.base.errors import BadInput
 
 TWO = Workers(2, oversubscribed=False)
@@ -104,21 +116,35 @@ def test_a_machine_is_predicted_without_its_own_cases() -> None:
     assert list(held_out(cases, "model")) == []  # there is only one
 
 
+def checked_with(errors: list[dict[str, float]], model: str = "small") -> list[HeldOut]:
+    """Held-out cases with these errors; `spin` was advised."""
+    return [HeldOut(case(10, model=model), "spin", Interval(1, 1, 1, 3), of_one, 0.0) for of_one in errors]
+
+
 def test_the_error_is_that_of_nine_in_ten_predictions() -> None:
-    cases = cases_of_law(50) + cases_of_law(50, machine="another")
-    factor = error_factor(held_out(cases, "machine"))
-    assert factor is not None
-    assert 1 < factor < 1.1
-    assert error_factor([]) is None
+    checked = checked_with([{"spin": sign * n / 10} for n, sign in zip(range(11), [1, -1] * 6, strict=False)])
+    assert error_factor(checked, of_ratios) == pytest.approx(math.exp(0.9))
+    assert error_factor([], of_ratios) is None
+
+
+def test_the_error_is_that_of_the_model_that_is_predicted_worst() -> None:
+    """Many cases of one model do not hide the few of another."""
+    many, few = checked_with([{"spin": 0.1}] * 99), checked_with([{"spin": 0.7}], model="another")
+    assert error_factor([*many, *few], of_ratios) == pytest.approx(math.exp(0.7))
+
+
+def test_the_error_between_two_strategies_is_that_of_their_ratio() -> None:
+    checked = checked_with([{"spin": 0.3, "striped": 0.1}])
+    assert error_factor(checked, of_pairs) == pytest.approx(math.exp(0.2))
+    assert error_factor(checked_with([{"spin": 0.3}]), of_pairs) is None
 
 
 def test_the_error_of_times_is_that_of_the_advised_strategy() -> None:
     """The cases of one model take twice as long with two workers as the others say, under every strategy."""
     slow = [replace(one, model="slow", us={name: 2 * us for name, us in one.us.items()}) for one in cases_of_law(9)]
     checked = [one for one in held_out([*cases_of_law(), *slow], "model") if one.case.model == "slow"]
-    assert error_factor(checked) == pytest.approx(1, abs=0.05)
-    assert time_error_factor(checked) == pytest.approx(2, rel=0.05)
-    assert time_error_factor([]) is None
+    assert error_factor(checked, of_ratios) == pytest.approx(1, abs=0.05)
+    assert error_factor(checked, of_times) == pytest.approx(2, rel=0.05)
 
 
 def test_the_regret_of_one_strategy_is_over_the_fastest() -> None:

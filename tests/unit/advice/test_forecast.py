@@ -88,8 +88,8 @@ def test_one_model_checks_nothing() -> None:
 
 def test_the_error_has_its_cases_models_and_machines() -> None:
     sentence = error_sentence(forecast_of(cases_with({"spin": 0.5, "striped": 2.0}, models=("a", "b", "c"))))
-    assert sentence.startswith("Intervals: 120 measured cases of 3 models on 3 machines were predicted")
-    assert "90 % of the ratios were within a factor of 1" in sentence
+    assert sentence.startswith("Error ranges are no confidence intervals: 120 measured cases of 3 models on 3 machines")
+    assert "Of each model, 90 % of the ratios were within a factor of 1" in sentence
 
 
 def test_workers_help_or_not() -> None:
@@ -97,7 +97,7 @@ def test_workers_help_or_not() -> None:
     assert workers_sentence(forecast_of(cases_with(ratios, lock_us=5))).endswith("the 10 µs of one worker: they help.")
     assert workers_sentence(forecast_of(cases_with(ratios, lock_us=50))).endswith(": they do harm.")
     undecided = workers_sentence(forecast_of(cases_with(ratios, lock_us=11, error=0.3)))
-    assert undecided.endswith("whether they help is not decided, because the interval includes 1.")
+    assert undecided.endswith("whether they help is not decided, because the error range includes 1.")
 
 
 def test_sizes_beyond_the_cases_are_named() -> None:

@@ -43,13 +43,14 @@ from tmflow.portal.filter_widgets import (
 from tmflow.portal.links import show_commands
 from tmflow.portal.study_data import Identity, Study
 from tmflow.portal.url_state import ALL, Choice, Defaults, Key, resolve
+from tmflow.spec.factors import MAX_STEP_US
 from tmflow.spec.shapes import Shape, parse_shapes, shapes_text
 from tmflow.store import queries
 from tmflow.store.run_filter import RunFilter
 
 SCALES = ("full", "adhoc")
 SHAPES, STEP_US = "784x512,512,512x10,10", 1000.0
-LEAST_US, MOST_US = 0.1, 1e9
+LEAST_US, MOST_US = 0.1, float(MAX_STEP_US)  # as `tmflow advise` allows
 LONGEST_SHAPES = 2000  # characters
 NEAREST = 8
 MEASURE = ".venv/bin/tmflow advise"
@@ -181,15 +182,15 @@ def _show_forecast(study: Study, forecast: Forecast, consistency: Consistency, p
         column_config={
             "us": number("µs per step", format="%.4g", help="Wall time over the steps of all workers."),
             "ratio": number("time over lock's", format="%.3f"),
-            "low": number("interval from", format="%.3f"),
-            "high": number("interval to", format="%.3f"),
+            "low": number("error range from", format="%.3f"),
+            "high": number("error range to", format="%.3f"),
             "cases": number("cases", format="%d", help="The measured models from which the curve was learnt."),
         },
     )
 
 
 def _table(forecast: Forecast) -> pd.DataFrame:
-    """The ranking with the columns of `draw_predictions`; the interval of `lock` itself is empty."""
+    """The ranking with the columns of `draw_predictions`; `lock` itself has no error range."""
     rows = []
     for one in forecast.ranking:
         low, high = (None if one.strategy == LOCK else bounds_of(one.ratio, forecast.error)) or (math.nan, math.nan)
