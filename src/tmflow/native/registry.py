@@ -10,7 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from tmflow.base.errors import BadInput, requires_extra, unknown
+from tmflow.base.errors import BadInput, unknown
+from tmflow.base.extras import requires_extra
 from tmflow.base.files import write_json
 from tmflow.base.paths import native_sources
 from tmflow.native import loader

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from tmflow.base.errors import BadInput
-from tmflow.base.paths import is_installed_package
+from tmflow.base.extras import install_command
 
 COMPILERS = ("c++", "g++", "clang++")
 
@@ -65,5 +65,4 @@ def tool(name: str) -> str:
 
 
 def _missing(package: str) -> BadInput:
-    remedy = f"pip install {package}" if is_installed_package() else "make setup"
-    return BadInput(f"'{package}' is missing from this Python environment: run `{remedy}`.")
+    return BadInput(f"'{package}' is missing from this Python environment: run `{install_command(package)}`.")
