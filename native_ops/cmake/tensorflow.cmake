@@ -6,13 +6,11 @@ endif()
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter)
 
 set(ask_version [[
-from importlib import metadata
-for name in ("tensorflow", "tensorflow-cpu"):
-    try:
-        print(metadata.version(name), metadata.distribution(name).locate_file("tensorflow"), end="")
-        break
-    except metadata.PackageNotFoundError:
-        pass
+from importlib import metadata, util
+package = util.find_spec("tensorflow")
+providers = [each for each in metadata.distributions() if "tensorflow" in (each.read_text("top_level.txt") or "").split()]
+if package and providers:  # tensorflow-cpu, tf-nightly, ...
+    print(*sorted(each.version for each in providers), package.origin, end="")
 ]])
 execute_process(
   COMMAND "${Python_EXECUTABLE}" -c "${ask_version}" OUTPUT_VARIABLE installed COMMAND_ERROR_IS_FATAL ANY)

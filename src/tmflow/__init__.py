@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tmflow._version import __version__
-from tmflow.base.errors import requires_extra
+from tmflow.base.extras import requires_extra
 
 if TYPE_CHECKING:
     from tmflow.advice.advice import advise

@@ -2,11 +2,11 @@
 
 import sys
 
-from tmflow.base.errors import NotInstalled, requires_extra
+from tmflow.base.extras import NotInstalled, requires_extra
 
 
 def main() -> None:
-    """Run the command line; a package that is not installed is one sentence and exit code 2."""
+    """Run the command line; a package of an extra that is not installed is one sentence and exit code 2."""
     try:
         with requires_extra("the command line"):
             from tmflow.cli import main as command_line

@@ -20,7 +20,7 @@ from tmflow.base.paths import project_root
 
 pytestmark = pytest.mark.slow
 
-COMPILES, WAITS = "tmflow: compiling the strategies for this machine, once; ", "tmflow: another process compiles "
+COMPILES, WAITS = "tmflow: compiling the strategies for this machine, once; ", "tmflow: somebody else compiles "
 NO_COMPILER = "tmflow.base.errors.BadInput: no C++ compiler is installed: install one, "
 EXAMPLE = "numpy_logistic_regression.py"
 UPDATE = """
@@ -111,8 +111,9 @@ def until_exists(folder: Path, pattern: str, process: subprocess.Popen[str]) -> 
         time.sleep(0.02)
 
 
-def test_with_tensorflow(tmp_path: Path, wheel: Path) -> None:
+def test_with_tensorflow_also_of_another_name(tmp_path: Path, wheel: Path) -> None:
     installed = Installation(tmp_path, wheel, [*dependencies(), "tensorflow-cpu"])
+    installed.rename("tensorflow-cpu", "tf-nightly")
     first = installed.run("-c", EIGHT_STEPS)
     assert (first.returncode, first.stdout) == (0, UPDATES_OF_EIGHT_STEPS), first.stderr
     assert COMPILES in first.stderr

@@ -23,9 +23,8 @@ from tmflow.base.clock import utc_now
 from tmflow.base.files import write_text
 from tmflow.base.text import interval
 from tmflow.benchmark.text import state
-from tmflow.native.registry import tensorflow_version
 from tmflow.platform.facts import display_name, platform_facts
-from tmflow.platform.software import installed_version
+from tmflow.platform.software import installed_version, tensorflow_version
 from tmflow.runfile.record import MachineState
 from tmflow.runner import machine_load
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,6 +67,17 @@ class Installation:
         (site,) = self.python.parents[1].glob("lib/python*/site-packages")
         for one in _with_requirements(packages):
             _link(one, site)
+
+    def rename(self, package: str, name: str) -> None:
+        """Give a package that is linked another name, as another build of the same sources has."""
+        (site,) = self.python.parents[1].glob("lib/python*/site-packages")
+        (linked,) = site.glob(f"{package.replace('-', '_')}-*.dist-info")
+        renamed = site / linked.name.replace(package.replace("-", "_"), name.replace("-", "_"))
+        shutil.copytree(linked, renamed)
+        linked.unlink()
+        metadata = renamed / "METADATA"
+        text = metadata.read_text(encoding="utf-8")
+        metadata.write_text(re.sub(r"(?m)^Name: .*$", f"Name: {name}", text, count=1), encoding="utf-8")
 
     def run(self, *arguments: str | Path, **variables: str | Path | None) -> subprocess.CompletedProcess[str]:
         """Run Python with these arguments, outside any checkout; None removes a variable of the environment."""

@@ -20,6 +20,7 @@ from tests.training.conftest import make_spec as short_spec
 from tmflow import datasets
 from tmflow.base.errors import Unsupported
 from tmflow.native import availability, loader, registry
+from tmflow.platform.software import tensorflow_version
 from tmflow.runner.round import make_variant
 from tmflow.spec.strategies import parameters_of
 from tmflow.spec.trial import TrialSpec
@@ -117,7 +118,7 @@ def test_widths_that_fill_no_vector(trial_data: TrialData, mnist: datasets.Datas
 @pytest.mark.parametrize("model", [SOFTMAX, RELU, SIGMOID], ids=["softmax", "relu", "sigmoid"])
 def test_one_worker_ends_where_a_session_does(run: Run, model: dict[str, Any]) -> None:
     """Also with several layers: none is updated before the backward pass is complete."""
-    if registry.tensorflow_version() is None:
+    if tensorflow_version() is None:
         pytest.skip("TensorFlow is not installed")
     factors = {**model, "iterations": 300, "curve_points": 3}
     mine = run(make_spec(**factors))
@@ -146,7 +147,7 @@ def test_one_worker_ends_where_a_session_does(run: Run, model: dict[str, Any]) -
 def test_a_session_computes_what_numpy_does(
     trial_data: TrialData, model: dict[str, Any], strategy: str, reading: str, layout: str
 ) -> None:
-    if registry.tensorflow_version() is None:
+    if tensorflow_version() is None:
         pytest.skip("TensorFlow is not installed")
     spec = make_spec(**model, strategy=strategy, driver="session", reading=reading, layout=layout)
     reference = Reference(spec)
@@ -232,7 +233,7 @@ def test_emulated_transactions_are_counted(run: Run) -> None:
 def test_a_variant_looks_up_neither_its_strategy_nor_its_profile(
     driver: str, trial_data: TrialData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if driver == "session" and registry.tensorflow_version() is None:
+    if driver == "session" and tensorflow_version() is None:
         pytest.skip("TensorFlow is not installed")
     spec = make_spec(**EMULATED, driver=driver)
     strategy = strategy_of(spec)

@@ -6,8 +6,7 @@ import difflib
 import errno
 import os
 import signal
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 
 LONGEST = 100  # characters of a wrong name that are compared: the name may be as long as a file
 LEAST_SIMILARITY = 0.65  # 'htn' and 'htm' have 0.67; 'mysql' and 'sqlite', which nobody confuses, have 0.55
@@ -19,10 +18,6 @@ _OF_THE_USER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EIS
 
 class BadInput(Exception):
     """The user's input is wrong. The message is one sentence: what is wrong, where, and what is allowed."""
-
-
-class NotInstalled(BadInput, ModuleNotFoundError):
-    """A package that one of tmflow's extras brings is missing; programs may catch it as the import's own error."""
 
 
 class Unsupported(Exception):
@@ -47,30 +42,6 @@ class Stopped(Exception):
     def __init__(self, message: str, cause: BaseException) -> None:
         super().__init__(message)
         self.code = int(cause.code or 0) if isinstance(cause, SystemExit) else 128 + signal.SIGINT
-
-
-# Which extra brings a package that is missing; `study` brings all others.
-_EXTRAS = {"tensorflow": "tensorflow", "keras": "tensorflow", "streamlit": "portal"}
-
-
-@contextmanager
-def requires_extra(what: str) -> Iterator[None]:
-    """Raise NotInstalled, which says how to install it, where an import of `what` lacks a package."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if isinstance(error, NotInstalled) or missing in ("", "tmflow"):
-            raise
-        raise not_installed(what, missing) from error
-
-
-def not_installed(what: str, package: str) -> NotInstalled:
-    """The error for `what`, which needs a package that is missing; it names the extra that brings it."""
-    extra = _EXTRAS.get(package, "study")
-    return NotInstalled(
-        f"{what} needs the package {package}, which is not installed: run `pip install 'tmflow[{extra}]'`."
-    )
 
 
 def unknown(what: str, value: object, valid: Iterable[str]) -> BadInput:

@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from tmflow.base.errors import LONGEST, BadInput, not_installed
+from tmflow.base.errors import LONGEST, BadInput
+from tmflow.base.extras import not_installed
 from tmflow.base.paths import project_root
 from tmflow.cli.options import JsonOption, print_result, reader
 from tmflow.spec.trial import Evidence

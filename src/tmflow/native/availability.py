@@ -14,7 +14,6 @@ from tmflow.base.errors import Unsupported
 from tmflow.native import loader
 from tmflow.native.registry import ResolvedStrategy
 from tmflow.platform.facts import cpus_allowed
-from tmflow.spec.factors import ADVISED_DRIVERS
 from tmflow.spec.models import MODELS
 from tmflow.spec.process_env import TUNABLES_VARIABLE, elision_tunables, tm_library
 
@@ -121,6 +120,8 @@ def unfit_reason(spec: TrialSpec, strategy: ResolvedStrategy) -> str | None:
 
     strategy: that of the spec, with its parameters.
     """
+    from tmflow.spec.factors import ADVISED_DRIVERS  # with pydantic, which a spec has, and shared arrays do without
+
     cpus = cpus_allowed() or os.cpu_count() or 1
     by_rows = MODELS[spec.model].by_rows
     refusals = (

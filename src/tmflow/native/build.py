@@ -12,7 +12,7 @@ from typing import TextIO
 
 from tmflow.base.errors import BadInput
 from tmflow.base.paths import native_sources, project_root
-from tmflow.native.tools import find_compiler, tool
+from tmflow.native.tools import build_environment, find_compiler, tool
 
 OPS_LIBRARY = "libtmflow_ops.so"
 LOOPBACK_LIBRARY = "libtmflow_loopback.so"
@@ -20,6 +20,10 @@ RUNTIME_LIBRARY = "libtmflow_runtime.so"
 
 # Of libraries that the build uses where they are: oneTBB as Debian has it, and what `make hpx` writes last.
 OPTIONAL = (Path("/usr/include/oneapi/tbb/version.h"), Path(".hpx/tmflow-release"))
+
+
+class NotConfigured(BadInput):
+    """The first step of a build failed, in which CMake looks for all that the build needs."""
 
 
 def core_file(folder: Path) -> Path | None:
@@ -35,7 +39,8 @@ def build(
 
     The output of the tools goes to `log` (an open file), or to the output of this process if it is None. The TensorFlow
     ops and the executors are built if this interpreter has TensorFlow. options: further ones for CMake. inherited: file
-    descriptors that the tools keep open. Raises BadInput if a tool is missing or the build fails.
+    descriptors that the tools keep open. Raises BadInput if a tool is missing or the build fails, NotConfigured if its
+    first step does.
     """
     cmake, ninja = tool("cmake"), tool("ninja")
     find_compiler()
@@ -49,9 +54,10 @@ def build(
     ]
     steps: dict[str, list[str | Path]] = {"configure": configure, "build": [cmake, "--build", build_dir]}
     for step, command in steps.items():
-        done = subprocess.run(command, stdout=log, stderr=log, pass_fds=inherited, check=False)
+        done = subprocess.run(command, stdout=log, stderr=log, pass_fds=inherited, env=build_environment(), check=False)
         if done.returncode != 0:
-            raise BadInput(
+            failure = NotConfigured if step == "configure" else BadInput
+            raise failure(
                 f"the native library does not build: step '{step}' ended with exit code {done.returncode}, "
                 f"and {log.name if log else 'its output'} says why."
             )

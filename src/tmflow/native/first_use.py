@@ -1,7 +1,8 @@
 """The native libraries of an installed package: compiled for this machine by their first use, and then kept.
 
-They are in a folder of the user's cache, named by all that they depend on, so that another TensorFlow, another Python
-or another compiler has a folder of its own. In a checkout `make build` builds them, and this module does nothing.
+They are in a folder of the user's cache, named by all that they depend on, so that another TensorFlow, another Python,
+another compiler or other flags have a folder of their own. In a checkout `make build` builds them, and this module does
+nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from tmflow.base.errors import BadInput
 from tmflow.base.files import writing
 from tmflow.base.locks import locked
 from tmflow.base.paths import cache_dir, native_sources
-from tmflow.native.build import build
-from tmflow.native.tools import compiler_version, find_compiler, require_python, tool
-from tmflow.platform.software import installed_version
+from tmflow.native.build import NotConfigured, build
+from tmflow.native.tools import compiler_variables, compiler_version, find_compiler, require_python, tool
+from tmflow.platform.software import tensorflow_version
 
 # Not what belongs to the study: executors and transports, and the benchmark's comparison with the system's absl::Mutex,
 # whose library may be exchanged later.
@@ -40,7 +41,7 @@ def folder() -> Path:
 def _folder(parent: Path) -> Path:
     environment = _environment()
     try:
-        compiler = _short_hash(compiler_version())
+        compiler = _short_hash(repr((compiler_version(), compiler_variables())))
     except BadInput:
         earlier = sorted(parent.glob(f"{environment}-????????"), key=lambda path: path.stat().st_mtime)
         return earlier[-1] if earlier else parent / f"{environment}-00000000"
@@ -48,14 +49,15 @@ def _folder(parent: Path) -> Path:
 
 
 def compile_once(into: Path) -> None:
-    """Compile the libraries into the folder `into`, unless they are there; if another process does so, wait for it.
+    """Compile the libraries into the folder `into`, unless they are there; wait for a process or thread that does so.
 
-    The folder appears when they are complete. What a process that was killed had compiled is used by the next one.
+    The folder appears when they are complete. What a process that was killed had compiled is used by the next one of
+    the same Python environment; another environment compiles elsewhere, because CMake keeps the paths of the first.
     Raises BadInput, in one sentence, if a tool is missing or the build fails, whose output is then kept.
     """
     if into.is_dir():
         return
-    work, log = (into.with_name(f"{into.name}.{kind}") for kind in ("build", "log"))
+    work, log = into.with_name(f"{into.name}.{_short_hash(sys.prefix)}.build"), into.with_name(f"{into.name}.log")
     try:
         into.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -63,7 +65,7 @@ def compile_once(into: Path) -> None:
             f"the folder of what is compiled, {into.parent}, cannot be made: {error.strerror}; set XDG_CACHE_HOME to a "
             "folder that this user can write."
         ) from error
-    waiting = "another process compiles the strategies; waiting for it to end"
+    waiting = "somebody else compiles the strategies; waiting for that to end"
     with locked(into.with_name(f"{into.name}.lock"), "the lock of the compilation", waiting) as lock:
         if into.is_dir():
             return
@@ -79,10 +81,15 @@ def compile_once(into: Path) -> None:
             output = log.open("w", encoding="utf-8")
         with output:
             # The tools inherit the lock: if this process is killed, nothing else builds here until they have ended.
-            build(work, work / "lib", output, OPTIONS, inherited=(lock,))
+            try:
+                build(work, work / "lib", output, OPTIONS, inherited=(lock,))
+            except NotConfigured:  # what CMake found earlier may be gone
+                shutil.rmtree(work, ignore_errors=True)
+                raise
         with writing(into):
             (work / "lib").rename(into)
-        shutil.rmtree(work, ignore_errors=True)
+        for needless in into.parent.glob(f"{into.name}.*.build"):  # also of processes that were killed
+            shutil.rmtree(needless, ignore_errors=True)
         log.unlink()
 
 
@@ -100,9 +107,8 @@ def _environment() -> str:
     for source in sorted(path for path in sources.rglob("*") if path.is_file()):
         digest.update(f"{source.relative_to(sources)}\0".encode())
         digest.update(hashlib.sha256(source.read_bytes()).digest())
-    tensorflow = installed_version("tensorflow", "tensorflow-cpu")
     system = (sysconfig.get_config_var("SOABI"), *platform.libc_ver())
-    return _short_hash(repr((__version__, digest.hexdigest(), tensorflow, system)))
+    return _short_hash(repr((__version__, digest.hexdigest(), tensorflow_version(), system)))
 
 
 def _short_hash(text: str) -> str:

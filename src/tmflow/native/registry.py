@@ -10,11 +10,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from tmflow.base.errors import BadInput, requires_extra, unknown
+from tmflow.base.errors import BadInput, unknown
+from tmflow.base.extras import requires_extra
 from tmflow.base.files import write_json
 from tmflow.base.paths import native_sources
 from tmflow.native import loader
-from tmflow.platform.software import installed_version
+from tmflow.platform.software import tensorflow_version
 from tmflow.spec.strategies import (
     STRATEGY_PARAMETERS,
     WITHOUT_LOCK_TIMES,
@@ -99,11 +100,6 @@ def build_info() -> BuildInfo:
     """Compiler and flags of the native library."""
     core, _ = _library()
     return BuildInfo(**core.build_info()) if core else BuildInfo(None, None)
-
-
-def tensorflow_version() -> str | None:
-    """The version of the installed TensorFlow, which is not imported; None without TensorFlow."""
-    return installed_version("tensorflow", "tensorflow-cpu")
 
 
 def write_variants(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,28 +13,47 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from tmflow.base.errors import BadInput
-from tmflow.base.paths import is_installed_package
+from tmflow.base.extras import install_command
 
 COMPILERS = ("c++", "g++", "clang++")
 
 
-def find_compiler() -> str:
-    """The C++ compiler that CMake will use: $CXX, else the first of COMPILERS. Raises BadInput if there is none."""
-    wanted = os.environ.get("CXX")
-    if wanted:
-        if shutil.which(wanted.split()[0]) is None:
+def find_compiler() -> list[str]:
+    """The C++ compiler that CMake will use, with its arguments: $CXX unless it is blank, else the first of COMPILERS.
+
+    Raises BadInput if there is none.
+    """
+    wanted = os.environ.get("CXX", "")
+    try:
+        command = shlex.split(wanted)
+    except ValueError as error:
+        raise BadInput(f"CXX, '{wanted}', is not the name of a C++ compiler with its arguments: {error}.") from error
+    if command:
+        if shutil.which(command[0]) is None:
             raise BadInput(f"the C++ compiler that CXX names, '{wanted}', does not exist.")
-        return wanted.split()[0]
+        return command
     compiler = next((name for name in COMPILERS if shutil.which(name)), None)
     if compiler is None:
         raise BadInput("no C++ compiler is installed: install one, on Debian and Ubuntu with `apt install g++`.")
-    return compiler
+    return [compiler]
 
 
 def compiler_version() -> str:
     """The first line of the compiler's version. Raises BadInput if there is no compiler."""
-    done = subprocess.run([find_compiler(), "--version"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*find_compiler(), "--version"], capture_output=True, text=True, check=False)
     return done.stdout.partition("\n")[0]
+
+
+def compiler_variables() -> dict[str, str]:
+    """The variables of the environment that choose the compiler and its flags, without those that are blank."""
+    values = {name: os.environ.get(name, "").strip() for name in ("CXX", "CXXFLAGS", "LDFLAGS")}
+    return {name: value for name, value in values.items() if value}
+
+
+def build_environment() -> dict[str, str]:
+    """The environment of the build's processes: CMake would take a blank CXX for the name of a compiler."""
+    given = compiler_variables()
+    return {name: value for name, value in os.environ.items() if name != "CXX" or name in given}
 
 
 def require_python() -> None:
@@ -65,5 +85,4 @@ def tool(name: str) -> str:
 
 
 def _missing(package: str) -> BadInput:
-    remedy = f"pip install {package}" if is_installed_package() else "make setup"
-    return BadInput(f"'{package}' is missing from this Python environment: run `{remedy}`.")
+    return BadInput(f"'{package}' is missing from this Python environment: run `{install_command(package)}`.")

@@ -1,6 +1,6 @@
 """Keras's optimizers, with updates under a strategy, for several threads that train one model."""
 
-from tmflow.base.errors import requires_extra
+from tmflow.base.extras import requires_extra
 
 with requires_extra("tmflow.optimizers"):
     from tmflow.optimizers.rules import SGD, Adagrad, Adam

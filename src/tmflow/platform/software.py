@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import platform
 import re
 import subprocess
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def software(compiler: str | None = None, cflags: str | None = None, lock: str =
     return {
         "tmflow": __version__,
         "python": platform.python_version(),
-        "tensorflow": installed_version("tensorflow", "tensorflow-cpu"),
+        "tensorflow": tensorflow_version(),
         "numpy": installed_version("numpy"),
         "compiler": compiler,
         "cflags": cflags,
@@ -77,14 +78,27 @@ def _git(root: Path, *arguments: str) -> list[str] | None:
         return None
 
 
-def installed_version(*distributions: str) -> str | None:
+def installed_version(*names: str) -> str | None:
     """The version of the first installed distribution."""
-    for name in distributions:
+    for name in names:
         try:
             return version(name)
         except PackageNotFoundError:
             continue
     return None
+
+
+def tensorflow_version() -> str | None:
+    """The version of the installed TensorFlow, which is not imported; None without TensorFlow.
+
+    It is that of the distribution which provides the package `tensorflow`: tensorflow-cpu, tf-nightly or another one.
+    If several do, whose files lie over each other, it is all of their versions.
+    """
+    if importlib.util.find_spec("tensorflow") is None:
+        return None
+    # packages_distributions() would read the metadata of everything that is installed, which takes far longer.
+    providers = (each for each in distributions() if "tensorflow" in (each.read_text("top_level.txt") or "").split())
+    return ", ".join(sorted({each.version for each in providers})) or None
 
 
 def _sha256(path: Path) -> str | None:

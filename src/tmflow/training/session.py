@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from tmflow.base.errors import Diverged, Unsupported
-from tmflow.native import availability, ops, registry
+from tmflow.native import availability, ops
 from tmflow.native.optimizer import apply_all, inputs_of_updates
 from tmflow.native.registry import ResolvedStrategy
 from tmflow.native.slots import Slots
+from tmflow.platform.software import tensorflow_version
 from tmflow.runtime import session_config
 from tmflow.spec.models import MODELS
 from tmflow.spec.trial import TrialSpec
@@ -40,7 +41,7 @@ class Variant:
     """A graph and its session for one model and strategy, for trials of any threads, batch and length."""
 
     def __init__(self, spec: TrialSpec, strategy: ResolvedStrategy, max_workers: int, seed: int) -> None:
-        if registry.tensorflow_version() is None:
+        if tensorflow_version() is None:
             raise Unsupported("TensorFlow is not installed, and the session driver needs it")
         if reason := availability.unsupported_reason(spec, strategy):
             raise Unsupported(reason)

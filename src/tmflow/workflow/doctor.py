@@ -16,6 +16,7 @@ from tmflow.datasets import mnist
 from tmflow.native import registry, self_test, tools
 from tmflow.platform.facts import display_name, platform_facts
 from tmflow.platform.profiles import load_profile, profile_names
+from tmflow.platform.software import tensorflow_version
 from tmflow.runner.machine_load import look
 from tmflow.store import engine, schema
 
@@ -104,7 +105,7 @@ def _next() -> Check:
     except BadInput as error:
         text = f"the runs of other machines cannot be read: {error}"
         return Check(name, "limited", text, next_run.WITH_TENSORFLOW)
-    step = next_run.next_step(load_claims(), machine, machines, tensorflow=registry.tensorflow_version() is not None)
+    step = next_run.next_step(load_claims(), machine, machines, tensorflow=tensorflow_version() is not None)
     return Check(name, "ok", step.why, step.command, adds=step.adds)
 
 

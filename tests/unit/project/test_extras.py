@@ -7,13 +7,16 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
-from tmflow.base.errors import BadInput, NotInstalled, requires_extra
+from tmflow.base import paths
+from tmflow.base.errors import BadInput
+from tmflow.base.extras import EXTRAS, NotInstalled, requires_extra
 from tmflow.base.paths import project_root
 
 PROJECT = tomllib.loads((project_root() / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -64,8 +67,16 @@ def test_an_emulated_machine_needs_more() -> None:
         "resolve_text('htm:provider=emulated:profile=intel-tsx-study')\n",
     )
     assert done.stderr.splitlines()[-1] == (
-        "tmflow.base.errors.NotInstalled: an emulated machine needs the package pydantic, which is not installed: "
-        "run `pip install 'tmflow[study]'`."
+        "tmflow.base.extras.NotInstalled: an emulated machine needs the package pydantic, which is not installed: "
+        "run `make setup`."
+    )
+
+
+def test_the_command_line_without_its_packages_is_one_sentence_and_exit_code_2() -> None:
+    done = with_only({"numpy", "tmflow"}, "from tmflow.__main__ import main\nmain()\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "tmflow: the command line needs the package typer, which is not installed: run `make setup`.\n"
     )
 
 
@@ -78,31 +89,69 @@ def imported_packages() -> Iterator[tuple[str, Path]]:
                 yield node.module.partition(".")[0], path
 
 
+def names(requirements: list[str]) -> set[str]:
+    """The names of the distributions that requirements of pyproject.toml ask for, without those of tmflow itself."""
+    return {re.split(r"[\[<>=]", line)[0].lower() for line in requirements} - {"tmflow"}
+
+
+@cache
+def distributions() -> Mapping[str, list[str]]:
+    """The installed distributions by the packages that they provide."""
+    return packages_distributions()
+
+
+def providers(package: str) -> set[str]:
+    """The distributions that provide a package, and the package whose part it is."""
+    providing = distributions().get(package, ())
+    return {name.lower().replace("_", "-") for name in (BROUGHT_BY.get(package, package), *providing)}
+
+
 def test_every_package_that_is_imported_is_a_dependency_or_in_an_extra() -> None:
-    lines = [*PROJECT["dependencies"], *(line for extra in PROJECT["optional-dependencies"].values() for line in extra)]
-    declared = {re.split(r"[\[<>=]", line)[0].lower() for line in lines}
-    distributions = packages_distributions()
+    dependencies = names(PROJECT["dependencies"])
     for package, path in set(imported_packages()):
-        if package in sys.stdlib_module_names or package == "tmflow":
+        if package in sys.stdlib_module_names or package == "tmflow" or package in EXTRAS:
             continue
-        names = [BROUGHT_BY.get(package, package), *distributions.get(package, ())]
-        assert declared & {name.lower().replace("_", "-") for name in names}, f"{path} imports {package}"
+        assert dependencies & providers(package), f"{path} imports {package}"
 
 
-@pytest.mark.parametrize(
-    ("package", "extra"), [("scipy.stats", "study"), ("keras", "tensorflow"), ("streamlit", "portal")]
-)
+@pytest.mark.parametrize("extra", PROJECT["optional-dependencies"])
+def test_the_packages_of_an_extra_are_those_of_pyproject(extra: str) -> None:
+    declared = names(PROJECT["optional-dependencies"][extra])
+    packages = [package for package, its_extra in EXTRAS.items() if its_extra == extra]
+    assert [package for package in packages if not declared & providers(package)] == []
+    assert declared - {name for package in packages for name in providers(package)} == set()
+
+
+MISSING = [("scipy", "study"), ("keras", "tensorflow"), ("streamlit", "portal")]
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process takes tmflow for an installed package."""
+    monkeypatch.setattr(paths, "_PACKAGED_SOURCES", tmp_path)
+    monkeypatch.delenv("TMFLOW_ROOT", raising=False)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(("package", "extra"), MISSING)
 def test_a_missing_package_is_named_with_its_extra(package: str, extra: str) -> None:
     with pytest.raises(NotInstalled) as caught, requires_extra("this"):
         raise ModuleNotFoundError(name=package)
-    package = package.partition(".")[0]
     remedy = f"run `pip install 'tmflow[{extra}]'`."
     assert str(caught.value) == f"this needs the package {package}, which is not installed: {remedy}"
     assert isinstance(caught.value, BadInput)
     assert isinstance(caught.value, ImportError)
 
 
-def test_a_missing_module_of_our_own_is_a_bug() -> None:
+@pytest.mark.parametrize("package", [package for package, _ in MISSING])
+def test_in_a_checkout_make_setup_brings_what_is_missing(package: str) -> None:
+    with pytest.raises(NotInstalled, match="which is not installed: run `make setup`"), requires_extra("this"):
+        raise ModuleNotFoundError(name=package)
+
+
+@pytest.mark.parametrize("module", ["tmflow.no_such", "a_module_of_the_user", "scipy.no_such", None])
+def test_any_other_missing_module_stays_the_error_of_the_import(module: str | None) -> None:
+    error = ModuleNotFoundError(name=module)
     with pytest.raises(ModuleNotFoundError) as caught, requires_extra("this"):
-        raise ModuleNotFoundError(name="tmflow.no_such")
-    assert not isinstance(caught.value, NotInstalled)
+        raise error
+    assert caught.value is error

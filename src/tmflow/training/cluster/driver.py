@@ -22,8 +22,9 @@ import psutil
 
 from tmflow.base.canonical_json import sha256_of
 from tmflow.base.errors import Unsupported
-from tmflow.native import availability, loader, registry
+from tmflow.native import availability, loader
 from tmflow.native.registry import ResolvedStrategy
+from tmflow.platform.software import tensorflow_version
 from tmflow.runtime import HPX_ADDRESS
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.cluster.addresses import LOOPBACK, Addresses, Job, on_this_machine
@@ -246,7 +247,7 @@ class Variant:
     def __init__(
         self, spec: TrialSpec, strategy: ResolvedStrategy, max_workers: int, plan: CheckpointPlan | None = None
     ) -> None:
-        if registry.tensorflow_version() is None:
+        if tensorflow_version() is None:
             raise Unsupported("TensorFlow is not installed, and the cluster driver needs it")
         if reason := availability.unsupported_reason(spec, strategy):
             raise Unsupported(reason)

@@ -22,10 +22,11 @@ from typing import Any, NoReturn
 from tmflow._version import __version__
 from tmflow.base.errors import BadInput, Unsupported
 from tmflow.base.text import printable
-from tmflow.native import availability, loader, registry
+from tmflow.native import availability, loader
 from tmflow.native.build import OPS_LIBRARY
 from tmflow.native.registry import resolve
 from tmflow.platform.facts import display_name, platform_facts, platform_sha256
+from tmflow.platform.software import tensorflow_version
 from tmflow.runtime import GRPC, SECRET
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.cluster import network
@@ -127,7 +128,7 @@ def versions() -> dict[str, str]:
     library = loader.library_dir() / OPS_LIBRARY
     return {
         "tmflow": __version__,
-        "tensorflow": str(registry.tensorflow_version()),
+        "tensorflow": str(tensorflow_version()),
         "ops": hashlib.sha256(library.read_bytes()).hexdigest()[:12],
     }
 

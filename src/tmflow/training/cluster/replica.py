@@ -21,8 +21,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tmflow.base.errors import Unsupported
-from tmflow.native import availability, ops, registry
+from tmflow.native import availability, ops
 from tmflow.native.registry import ResolvedStrategy
+from tmflow.platform.software import tensorflow_version
 from tmflow.runtime import session_config
 from tmflow.spec.trial import TrialSpec
 from tmflow.training.cluster.barrier import Barrier
@@ -39,7 +40,7 @@ class Replica:
     """The graph of one worker for one spec; `container` holds everything that it keeps on the servers."""
 
     def __init__(self, spec: TrialSpec, strategy: ResolvedStrategy, worker: int, seed: int, container: str) -> None:
-        if registry.tensorflow_version() is None:
+        if tensorflow_version() is None:
             raise Unsupported("TensorFlow is not installed, and the cluster driver needs it")
         import_tensorflow()
         import tensorflow as tf
