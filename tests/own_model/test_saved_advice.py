@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from tests.conftest import Tmflow, environment
 from tmflow.advice import advice
 from tmflow.advice.cases import cases_of
 from tmflow.base.errors import BadInput
+from tmflow.base.locks import machine_to_itself
 from tmflow.bundle.rules.expectations import expect
 from tmflow.native.loader import library_dir
 from tmflow.runfile import record
@@ -162,16 +163,14 @@ def test_a_killed_advice_leaves_nothing(results: Path) -> None:
     assert not list(results.iterdir())
 
 
-def refused(monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> float:
-    """The seconds until an advice that is to be saved is refused."""
+def refused(monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> None:
+    """Ask for an advice that is to be saved, and fail if it begins to measure."""
 
     def measure(*given: Any) -> None:
         raise AssertionError("it began to measure")
 
     monkeypatch.setattr("tmflow.advice.measurement.steps_of_call", measure)
-    began = time.monotonic()
     advice.advise_for_sizes(**{"variables": "100x10,10", "step_us": 20.0, "save": True, **arguments})
-    return time.monotonic() - began
 
 
 def test_a_folder_that_cannot_be_written_is_named_before_anything_is_measured(
@@ -202,21 +201,63 @@ def test_shapes_that_no_spec_holds_are_refused_before_anything_is_measured(
         refused(monkeypatch, variables=",".join(["1000"] * 1700))
 
 
-def test_a_database_that_refuses_the_runs_leaves_their_files(results: Path, tmp_path: Path) -> None:
-    from tests.support.own_runs import ARRAYS, own_runs
-    from tmflow.study.adhoc import store_campaign
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", ["study.db", "runs"])
+def test_an_advice_outlives_what_refuses_its_runs(results: Path, broken: str) -> None:
+    """The file `broken` is no database, or stands where the folder of the run files should be."""
 
-    runs = own_runs(ARRAYS)
-    rounds = {number: [run for run in runs if run.round == number] for number in range(1, 5)}
-    other = [run.model_copy(update={"loop_s": 2 * (run.loop_s or 0)}) for run in rounds[1]]
-    database = engine.sqlite_url(results / "study.db")
-    kept = store_campaign(database, rounds, keep_in=results)
-    assert [run for file in sorted(kept.iterdir()) for run in record.read(file)] == runs
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    with pytest.raises(BadInput, match=r"the runs are in .*elsewhere/runs/adhoc/advise/.*, but not in the database: "):
-        store_campaign(database, {1: other}, keep_in=elsewhere)
-    assert len(stored(results / "study.db")) == len(runs)
+    def progress(what: str) -> None:
+        if what == "round 2":
+            (results / broken).write_text("neither a database nor a folder")
+
+    given = advice.advise_for_sizes("100x10,10", 20.0, seconds=10, save=True, progress=progress)
+    assert given.ranking
+    assert given.saved is None
+    assert given.not_saved is not None
+    assert str(given).splitlines()[-1] == f"Saving failed: {given.not_saved}"
+    assert given.as_json()["not_saved"] == given.not_saved
+    kept = list(results.glob("runs/adhoc/advise/*/round-*.jsonl"))
+    if broken == "runs":
+        assert " cannot be written: Not a directory" in given.not_saved
+        assert not kept
+    else:
+        assert f"the runs are in {kept[0].parent}, but not in the database: " in given.not_saved
+        assert len(kept) == given.rounds + 1
+
+
+@pytest.mark.slow
+def test_the_command_prints_an_advice_that_cannot_be_stored(results: Path) -> None:
+    command = [sys.executable, "-m", "tmflow", *SIZES]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment(), text=True, **pipes) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line == "round 2\n":
+                (results / "study.db").write_text("no database")
+                break
+        said, error = process.stdout.read().splitlines(), process.stderr.read().splitlines()[-1]
+    assert process.returncode == 2
+    assert said[-1].strip() == "shared.apply(gradients, learning_rate)    # in each thread"
+    assert error.startswith("tmflow: the runs are in ")
+
+
+@pytest.mark.slow
+def test_the_runs_are_stored_before_another_timed_run_may_begin(results: Path) -> None:
+    counts: list[int] = []
+
+    def wait() -> None:
+        with machine_to_itself():
+            counts.append(len(stored(results / "study.db")))
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    given = advice.advise_for_sizes(
+        "100x10,10", 20.0, seconds=10, save=True,
+        progress=lambda what: waiting.start() if what == "round 2" else None,
+    )  # fmt: skip
+    waiting.join()
+    runs = [run for file in Path(str(given.saved)).iterdir() for run in record.read(file)]
+    assert counts == [len(runs)]
 
 
 @pytest.mark.slow
@@ -238,84 +279,3 @@ def test_the_shapes_have_the_rows_of_an_embedding(arguments: dict[str, Any], row
     rehearsal.close()
     assert np.array_equal(model.get_weights()[0], before[0])
     assert model.optimizer.iterations == 0
-
-
-@pytest.mark.slow
-class TestArchitecture:
-    """The hash of a Keras model's configuration."""
-
-    @pytest.fixture(autouse=True)
-    def _keras(self) -> None:
-        pytest.importorskip("keras", reason="Keras comes with TensorFlow")
-
-    @staticmethod
-    def sha256(model: Any) -> str:
-        from tmflow.advice.architecture import architecture_sha256
-
-        return architecture_sha256(model)
-
-    @staticmethod
-    def functional(name: str, units: int = 5, activation: str = "relu") -> Any:
-        import keras
-
-        left, right = keras.Input((4,), name=f"{name}_left"), keras.Input((4,), name=f"{name}_right")
-        dense = keras.layers.Dense(units, activation=activation, name=f"{name}_dense")
-        added = keras.layers.Add(name=f"{name}_added")([dense(left), dense(right)])
-        return keras.Model([left, right], keras.layers.Dense(1, name=f"{name}_last")(added), name=name)
-
-    def test_names_and_values_do_not_count(self) -> None:
-        first, second = self.functional("first"), self.functional("second")
-        assert self.sha256(first) == self.sha256(second)
-        before = self.sha256(first)
-        first.set_weights([value + 1 for value in first.get_weights()])
-        assert self.sha256(first) == before
-
-    def test_layers_and_their_options_count(self) -> None:
-        import keras
-
-        models = [
-            self.functional("first"),
-            self.functional("first", units=6),
-            self.functional("first", activation="tanh"),
-            keras.Sequential([keras.Input((4,)), keras.layers.Dense(5), keras.layers.Dense(1)]),
-            keras.Sequential([keras.Input((4,)), keras.layers.Dense(5), keras.layers.Dropout(0.1)]),
-            keras.Sequential([keras.Input((4,)), keras.layers.Dense(5), keras.layers.Dropout(0.2)]),
-        ]
-        assert len(set(map(self.sha256, models))) == len(models)
-
-    def test_how_layers_are_connected_counts(self) -> None:
-        import keras
-
-        def model(first: int) -> Any:
-            given = keras.Input((4,))
-            hidden = [keras.layers.Dense(4)(given), keras.layers.Dense(4)(given)]
-            return keras.Model(given, keras.layers.Dense(4)(hidden[first]) + hidden[0])
-
-        assert self.sha256(model(0)) != self.sha256(model(1))
-
-    def test_data_in_a_layer_does_not_count(self) -> None:
-        import keras
-
-        def model(mean: float) -> Any:
-            layers = [keras.layers.Normalization(mean=mean, variance=1.0), keras.layers.Dense(1)]
-            return keras.Sequential([keras.Input((4,)), *layers])
-
-        assert self.sha256(model(1.0)) == self.sha256(model(2.0))
-
-    def test_a_class_of_the_user_counts_by_its_layers(self) -> None:
-        import keras
-
-        class Mine(keras.Model):
-            def __init__(self, units: int) -> None:
-                super().__init__()
-                self.dense = keras.layers.Dense(units)
-                self.scale = keras.layers.Lambda(lambda value: 2 * value)
-
-            def call(self, images: Any) -> Any:
-                return self.scale(self.dense(images))
-
-        models = [Mine(3), Mine(3), Mine(4)]
-        for one in models:
-            one(np.zeros((1, 4), np.float32))
-        hashes = list(map(self.sha256, models))
-        assert hashes[0] == hashes[1] != hashes[2]

@@ -10,7 +10,7 @@ import typer
 from tests.support.own_runs import ARRAYS, KERAS, own_spec
 from tmflow import cli
 from tmflow.spec.trial import TrialSpec
-from tmflow.study.campaign import train_command
+from tmflow.study.campaign import advise_command, train_command
 
 SPECS = [
     TrialSpec(model="mnist_softmax", dataset="digits", strategy="tf_lock", threads=3, batch=7, matrix=100,
@@ -48,6 +48,12 @@ def test_every_factor_reaches_the_command_line(spec: TrialSpec) -> None:
 
 
 def test_a_users_own_model_is_measured_by_another_command() -> None:
-    asked = train_command(own_spec(ARRAYS).model_dump(), round=4)
-    assert asked == "tmflow advise --variables 100x10,10 --step-us 20 --workers 2 --save"
-    assert train_command(own_spec(KERAS).model_dump(), 1) == "tmflow advise FILE.py:FUNCTION --workers 2 --save"
+    definition = {"workers": 4, "consistency": "tensor"}
+    for threads in (4, 1):  # one worker is measured for comparison
+        asked = advise_command(own_spec(ARRAYS, threads=threads).model_dump(), definition)
+        assert asked == "tmflow advise --variables 100x10,10 --step-us 20 --workers 4 --consistency tensor --save"
+        command = typer.main.get_command(cli.app).commands["advise"]  # type: ignore[attr-defined]
+        params = command.make_context("advise", shlex.split(asked)[2:]).params
+        assert (params["workers"], params["consistency"], params["save"]) == (4, "tensor", True)
+    asked = advise_command(own_spec(KERAS).model_dump(), {"workers": "$(ls)"})
+    assert asked == "tmflow advise FILE.py:FUNCTION --workers '$(ls)' --save"

@@ -69,7 +69,9 @@ def test_a_run_shows_its_factors_and_the_command_of_its_advice(
     usual, counting = RUNS[subject][0], RUNS[subject][-1]
     app = opened("runs", own, monkeypatch, run=usual.uid)
     assert not app.warning
-    assert commands(app)[0].startswith("tmflow advise ")
+    (command,) = commands(app)
+    assert command.startswith("tmflow advise ")
+    assert command.endswith(" --workers 2 --consistency block --save")
     assert {metric.label for metric in app.metric} == {"Loop", "Time per step"}
     shown = [dict(zip(element.value["name"], element.value["value"], strict=True))
              for element in app.dataframe if list(element.value) == ["name", "value"]]  # fmt: skip

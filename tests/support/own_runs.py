@@ -31,7 +31,8 @@ def own_spec(subject: dict[str, Any], strategy: str = "lock", threads: int = 2, 
 
 def own_runs(subject: dict[str, Any], rounds: int = 3) -> list[Run]:
     """The runs of one advice: its rounds, and a round that counts."""
-    definition = {"factors": {"model": "own_model", **subject}, "scale": "adhoc"}
+    factors = {"model": "own_model", **subject}
+    definition = {"factors": factors, "workers": 2, "consistency": "block", "scale": "adhoc"}
     experiment = ExperimentRef(
         name="advise", scale="adhoc", definition_sha256=sha256_of(definition), definition=definition
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from statistics import mean
@@ -58,7 +57,8 @@ class Advice:
 
     ranking: the candidates, the fastest first, and then the ways for comparison. counts: of the fastest candidate and
     of no lock, or the reason why they cannot be counted. lines: what to change. left_out: ways that were not measured,
-    with the reason. saved: the folder of the run files, if they were asked for.
+    with the reason. saved: the folder of the run files, if they were asked for and are stored. not_saved: the sentence
+    that says why they are not.
     """
 
     subject: str
@@ -73,6 +73,7 @@ class Advice:
     lines: list[str]
     left_out: dict[str, str]
     saved: str | None = None
+    not_saved: str | None = None
 
     @property
     def best(self) -> RankedWay:
@@ -122,7 +123,8 @@ def advise(
     dataset: a finite `tf.data.Dataset` of batches. consistency: what concurrent updates of a variable must guarantee,
     "element", "block" or "tensor". validation: a dataset, or (x, y), to compare the accuracy after equal time. seconds:
     about how long it may take, 10 to 3,600. save: write run files to the results folder, and store them in the database
-    (docs/your-own-model.md). progress: is called with what happens next.
+    (docs/your-own-model.md); if that fails after the measurement, `not_saved` says why. progress: is called with what
+    happens next.
 
     All ways are measured in each of several rounds, in shuffled order, and compared within the rounds. Afterwards the
     model has its values again, its metrics are reset, and its optimizer has made no step. Beside the model, memory is
@@ -176,24 +178,41 @@ def measured_advice(
 ) -> Advice:
     """Measure the candidates and what is shown for comparison, count, and compare what trainings reach, if they can.
 
-    With `save`, no other timed work of tmflow runs on the machine meanwhile.
+    With `save`, no other timed work of tmflow runs on the machine until the runs are stored.
     """
-    archive = Archive(subject, workers, consistency) if save else None
+    if not save:
+        return _advice(subject, workers, consistency, seconds, reach, progress)[0]
+    archive = Archive(subject, workers, consistency)
+    with machine_to_itself():
+        advice, measured = _advice(subject, workers, consistency, seconds, reach, progress)
+        try:
+            return replace(advice, saved=str(archive.store(measured)))
+        except BadInput as error:
+            return replace(advice, not_saved=str(error))
+
+
+def _advice(
+    subject: Subject,
+    workers: int,
+    consistency: automatic.Consistency,
+    seconds: float,
+    reach: Reach | None,
+    progress: Progress,
+) -> tuple[Advice, Measurement]:
+    """The advice, and the measurement that it is based on."""
     processors = len(os.sched_getaffinity(0))
-    with machine_to_itself() if save else nullcontext():
-        progress("timing one step")
-        per_call = measurement.steps_of_call(subject)
-        candidates = [Way(name, workers, per_call) for name in strategies_for(consistency, subject.optimiser)]
-        others = [Way(automatic.AUTO, n, per_call) for n in other_workers(workers, processors)]
-        of_keras = [Way(None, per_call=n) for n in sorted({1, per_call})] if subject.has_own else []
-        no_lock = Way(NO_LOCK, workers, per_call)
-        ways = [*candidates[:2], *of_keras, no_lock, *others, *candidates[2:]]  # the last ones wait if time is short
-        measured = measurement.measure(subject, ways, ROUNDS_SHARE * seconds, progress)
-        ranking = rank(measured, candidates)
-        best = ranking[0].way
-        counted = [way for way in (best, no_lock) if way in measured.calls]
-        counts = measurement.count(subject, counted, measured, progress)
-    saved = None if archive is None else str(archive.store(measured))
+    progress("timing one step")
+    per_call = measurement.steps_of_call(subject)
+    candidates = [Way(name, workers, per_call) for name in strategies_for(consistency, subject.optimiser)]
+    others = [Way(automatic.AUTO, n, per_call) for n in other_workers(workers, processors)]
+    of_keras = [Way(None, per_call=n) for n in sorted({1, per_call})] if subject.has_own else []
+    no_lock = Way(NO_LOCK, workers, per_call)
+    ways = [*candidates[:2], *of_keras, no_lock, *others, *candidates[2:]]  # the last ones wait if time is short
+    measured = measurement.measure(subject, ways, ROUNDS_SHARE * seconds, progress)
+    ranking = rank(measured, candidates)
+    best = ranking[0].way
+    counted = [way for way in (best, no_lock) if way in measured.calls]
+    counts = measurement.count(subject, counted, measured, progress)
     accuracy = []
     if reach is not None:
         compared = [row for row in ranking if row.way in (best, no_lock, *of_keras[:1])]
@@ -210,9 +229,8 @@ def measured_advice(
         accuracy=accuracy,
         lines=[],
         left_out={str(way): reason for way, reason in measured.left_out.items()},
-        saved=saved,
     )
-    return replace(advice, lines=subject.lines(advice.recommended.way, consistency))
+    return replace(advice, lines=subject.lines(advice.recommended.way, consistency)), measured
 
 
 def rank(measured: Measurement, candidates: Sequence[Way]) -> list[RankedWay]:

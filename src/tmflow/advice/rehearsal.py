@@ -114,13 +114,14 @@ class Rehearsal:
 
     def factors(self) -> dict[str, Any]:
         """What a spec says of the model, its data and its optimizer. A rate that changes has its first value."""
-        rate = _KERAS[self._kind].from_config(self._arguments).learning_rate
+        optimizer = self._optimizer(Way(AUTO), "usual")  # lacks Keras's arguments that no strategy supports
+        configuration = {"class_name": self._kind, "config": _describe(optimizer)[1]}
         return {
             "driver": "keras",
             "shapes": shapes_text(self._shapes()),
-            "architecture": architecture_sha256(self.model),
+            "architecture": architecture_sha256(self.model, configuration),
             "batch": self._batch,
-            "learning_rate": float(str(np.float32(rate))),  # 0.01, and not 0.009999999776482582
+            "learning_rate": float(str(np.float32(optimizer.learning_rate))),  # 0.01, and not 0.009999999776482582
             "optimiser": self.optimiser,
         }
 

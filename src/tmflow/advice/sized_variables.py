@@ -18,6 +18,7 @@ from tmflow.arrays.shared_parameters import SharedParameters
 from tmflow.base.errors import BadInput
 from tmflow.native.automatic import AUTO, Consistency
 from tmflow.parallel.threads import work_together
+from tmflow.spec.factors import MAX_STEP_US
 from tmflow.spec.shapes import Shape, shapes_text, variable_name
 
 WORK_ELEMENTS = 20_000  # of a worker's private array, which a second-level cache holds
@@ -38,8 +39,8 @@ class SizedVariables:
 
     def __init__(self, shapes: Sequence[Shape], step_us: float, *, consistency: Consistency) -> None:
         """`step_us`: what a step takes but for the updates. Raises BadInput for a negative time."""
-        if not 0 <= step_us <= 60_000_000:
-            raise BadInput(f"a step of {step_us:g} microseconds is none of 0 to 60,000,000.")
+        if not 0 <= step_us <= MAX_STEP_US:
+            raise BadInput(f"a step of {step_us:g} microseconds is none of 0 to {MAX_STEP_US:,}.")
         self._shapes = {variable_name(number): shape for number, shape in enumerate(shapes, start=1)}
         self._values = {name: np.zeros(shape.dimensions, np.float32) for name, shape in self._shapes.items()}
         self._gradients = {name: _gradients(shape) for name, shape in self._shapes.items()}

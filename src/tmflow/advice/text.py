@@ -40,6 +40,8 @@ def lines(advice: Advice) -> Iterator[str]:
     yield ""
     yield "To train so:"
     yield from (f"    {line}" for line in advice.lines)
+    if advice.not_saved is not None:
+        yield f"Saving failed: {advice.not_saved}"
 
 
 def _table(advice: Advice) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -67,7 +68,9 @@ def advise(
             built.model, built.dataset, workers,
             consistency=consistency, validation=built.validation, seconds=seconds, save=save, progress=progress,
         )  # fmt: skip
-    print_result(as_json, given.as_json(), [str(given)])
+    print_result(as_json, given.as_json(), [str(replace(given, not_saved=None))])  # which follows as the error
+    if given.not_saved is not None:
+        raise BadInput(given.not_saved)
     if given.saved is not None:
         where = f"{engine.shown(database())}, their files in {given.saved}"
         print(f"tmflow: the runs are stored in {where}.", file=sys.stderr)

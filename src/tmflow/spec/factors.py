@@ -18,7 +18,7 @@ from tmflow.spec.shapes import SHAPE
 from tmflow.spec.strategies import Value
 
 PIXELS = 784
-MAX_STEP_US = 60_000_000  # of a user's own model
+MAX_STEP_US = 60_000_000  # a minute
 OWN_DATA = "own"  # the data of the user: a file, which the hash of the run identifies, or that of `own_model`, unknown
 SYNTHETIC = "synthetic"  # the dataset of models that need none: a function of the seed
 
@@ -131,7 +131,7 @@ class Factors(BaseModel):
         description="of the variables of the user's model, in their order, as in 784x512,512",
     )
     architecture: Annotated[str | None, OfDriver("keras", None)] = Field(
-        None, pattern="^[0-9a-f]{64}$", description="hash of the configuration of the user's model, without names"
+        None, pattern="^[0-9a-f]{64}$", description="hash of the configuration of the user's model and optimizer"
     )
     steps_per_call: Annotated[int | None, OfDriver("keras", None)] = Field(
         None, ge=1, le=1_000_000, description="steps that a worker makes in one call of TensorFlow"

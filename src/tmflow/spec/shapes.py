@@ -12,8 +12,7 @@ from tmflow.base.errors import BadInput
 FEW = 4  # shapes that fit into a sentence
 MAX_ELEMENTS = 1_000_000_000  # of all variables
 _NUMBER = "[1-9][0-9]{0,9}"  # no variable has a longer number
-SHAPE = f"{_NUMBER}(?:x{_NUMBER}){{0,7}}(?::{_NUMBER})?"  # nor more dimensions
-_SHAPE = re.compile(f"({_NUMBER}(?:x{_NUMBER}){{0,7}})(?::({_NUMBER}))?")
+SHAPE = f"({_NUMBER}(?:x{_NUMBER}){{0,7}})(?::({_NUMBER}))?"  # nor more dimensions; groups: dimensions, rows
 
 
 class Shape(NamedTuple):
@@ -44,7 +43,7 @@ def parse_shapes(text: str) -> list[Shape]:
     """
     shapes = []
     for one in map(str.strip, text.split(",")):
-        match = _SHAPE.fullmatch(one)
+        match = re.fullmatch(SHAPE, one)
         if not match:
             raise BadInput(
                 f"'{one}' is no shape of a variable; shapes are like 3136x1024,1024 or, for an embedding of which a "

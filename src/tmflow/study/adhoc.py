@@ -61,8 +61,9 @@ def store_round(database: URL, folder: Path, number: int, *, keep_in: Path) -> N
 def store_campaign(database: URL, rounds: Mapping[int, Sequence[Run]], *, keep_in: Path) -> Path:
     """Store the runs of a campaign of one experiment, by the numbers of their rounds; return their folder in `keep_in`.
 
-    The folder appears with all its run files at once. Raises BadInput if it cannot be written, and, naming it, if the
-    database does not accept the runs.
+    The folder appears with all its run files at once. The caller holds the lock of timed work, so that none starts
+    meanwhile. Raises BadInput if the folder cannot be written, and, naming it, if the database does not accept the
+    runs.
     """
     first = next(run for runs in rounds.values() for run in runs)
     kept = _kept_folder(keep_in, first.experiment.name, first.campaign)
@@ -75,8 +76,7 @@ def store_campaign(database: URL, rounds: Mapping[int, Sequence[Run]], *, keep_i
                 record.write(_run_file(new, number), runs)
             new.rename(kept)
     try:
-        with machine_to_itself():  # no timed work starts meanwhile
-            ingest(database, [_run_file(kept, number) for number in rounds])
+        ingest(database, [_run_file(kept, number) for number in rounds])
     except BadInput as error:
         raise BadInput(f"the runs are in {kept}, but not in the database: {error}") from error
     return kept

@@ -19,7 +19,6 @@ from tmflow.base.clock import utc_now
 from tmflow.base.files import write_json
 from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.runfile.record import CampaignRef
-from tmflow.spec.factors import ADVISED_DRIVERS
 from tmflow.study.config import SCALES, Scale
 
 
@@ -150,13 +149,21 @@ def add_rounds(experiments: Iterable[str]) -> str:
 def train_command(spec: Mapping[str, Any], round: int) -> str:
     """The `tmflow train` command with every factor of a spec that applies, and the seed of this round (from 1).
 
-    For a user's own model, the `tmflow advise` command, which measures it again under every strategy.
+    The spec is none of a user's own model, for which there is `advise_command`.
     """
-    if spec["driver"] in ADVISED_DRIVERS:
-        step_us = spec["step_us"]
-        subject = "FILE.py:FUNCTION" if step_us is None else f"--variables {spec['shapes']} --step-us {step_us:.15g}"
-        return f"tmflow advise {subject} --workers {spec['threads']} --save"
     factors = {name: value for name, value in spec.items() if value is not None}
     factors["seed"] += round - 1
     words = [f"--{name.replace('_', '-')} {quote(str(value))}" for name, value in factors.items()]
     return " ".join(["tmflow train", *words])
+
+
+def advise_command(spec: Mapping[str, Any], definition: Mapping[str, Any]) -> str:
+    """The `tmflow advise` command that measures a user's own model again, under every strategy.
+
+    definition: of the run's experiment, which has the workers and the consistency of the advice: the run itself may be
+    one with other workers, for comparison. Others' runs may lack them.
+    """
+    step_us = spec["step_us"]
+    subject = "FILE.py:FUNCTION" if step_us is None else f"--variables {spec['shapes']} --step-us {step_us:.15g}"
+    given = [f"--{name} {quote(str(definition[name]))}" for name in ("workers", "consistency") if name in definition]
+    return " ".join(["tmflow advise", subject, *given, "--save"])

@@ -25,11 +25,12 @@ from tmflow.portal.study_data import Study, title_of_experiment
 from tmflow.portal.url_state import Key
 from tmflow.runfile import record
 from tmflow.runfile.record import MOST_COUNTED, NO_TIME, shares, without_lock_times
+from tmflow.spec.factors import ADVISED_DRIVERS
 from tmflow.spec.strategies import CONTENTION, kind_of_retries
 from tmflow.store import queries
 from tmflow.store import run_detail as stored
 from tmflow.store.run_filter import RunFilter
-from tmflow.study.campaign import train_command
+from tmflow.study.campaign import advise_command, train_command
 
 HEADINGS = {
     "n": "aborts", "raw_code": "raw code", "sections": "critical sections",
@@ -62,7 +63,9 @@ def show_run(study: Study, uid: str | None) -> bool:
     _show_navigation(*queries.neighbours(study.reader(), uid))
     _show_head(run)
     st.subheader("Repeat this run")
-    show_commands(train_command(run["spec"], run["round"]))
+    spec, definition = run["spec"], run["experiment"]["definition"]
+    advised = spec["driver"] in ADVISED_DRIVERS
+    show_commands(advise_command(spec, definition) if advised else train_command(spec, run["round"]))
     if run["processes"]:
         _show_processes(run["processes"])
     if run["phases"]:
