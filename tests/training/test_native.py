@@ -20,6 +20,7 @@ from tests.training.conftest import make_spec as short_spec
 from tmflow import datasets
 from tmflow.base.errors import Unsupported
 from tmflow.native import availability, loader, registry
+from tmflow.platform import profiles
 from tmflow.platform.software import tensorflow_version
 from tmflow.runner.round import make_variant
 from tmflow.spec.strategies import parameters_of
@@ -242,7 +243,7 @@ def test_a_variant_looks_up_neither_its_strategy_nor_its_profile(
         raise AssertionError(f"{name} is looked up again")
 
     monkeypatch.setattr(registry, "require", look_up)
-    monkeypatch.setattr(registry, "load_profile", look_up)
+    monkeypatch.setattr(profiles, "load_profile", look_up)
     variant = make_variant(spec, strategy, 1, SEED)
     try:
         assert {row["mechanism"] for row in variant.run(spec, SEED, trial_data).aborts} == {"rtm"}

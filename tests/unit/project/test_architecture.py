@@ -51,6 +51,7 @@ SMALL_MODULES = {
     "advice/architecture.py": "what a run may say of the user's model is a subject of its own",
     "base/canonical_json.py": "hashes are needed where Pydantic, which documents need, is not",
     "base/clock.py": "the one source of times, for records and tests",
+    "base/extras.py": "the remedy for a missing package depends on the folders, which need the errors",
     "base/locks.py": "the lock of timed work is a subject of its own",
     "datasets/text_file.py": "each kind of file is a subject of its own",
     "parallel/shared_reads.py": "only this module needs TensorFlow's own tape",
