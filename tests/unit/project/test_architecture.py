@@ -48,7 +48,6 @@ PLUG_INS = (
 
 # Other modules of 60 lines or fewer: why each stays.
 SMALL_MODULES = {
-    "advice/architecture.py": "what a run may say of the user's model is a subject of its own",
     "base/canonical_json.py": "hashes are needed where Pydantic, which documents need, is not",
     "base/clock.py": "the one source of times, for records and tests",
     "base/extras.py": "the remedy for a missing package depends on the folders, which need the errors",
