@@ -77,9 +77,10 @@ def test_reads_of_the_real_library(tmflow: Tmflow, tmp_path: Path) -> None:
     assert {(row.name, row.writers) for row in found.rows} == {(name, writers) for name in names for writers in (1, 2)}
     for row in found.rows:
         assert row.us_per_read > 0
-        assert row.updates_per_s > 0
         assert row.checked > 0
         assert row.torn_fraction == 0 or not row.consistent
+    # Not in each row: beside other programs, a writer may get no processor in the milliseconds of a slice.
+    assert any(row.updates_per_s > 0 for row in found.rows)
     text, drawn = render(found, "reads")
     assert (text, drawn) == (report_reads(found), {})
     assert tmflow("bench", "report", path).stdout == f"{text}\n"

@@ -78,7 +78,7 @@ def test_ways_of_about_the_same_speed_make_the_same_steps() -> None:
 
 
 def test_the_runs_that_count_are_a_round_after_the_others() -> None:
-    subject = SizedVariables([(10,)], 0, consistency="block")
+    subject = SizedVariables([Shape((10,))], 0, consistency="block")
     measured = Measurement(calls={FAST: 100, Way("nolock", 2): 50}, rounds=4)
     counts = count(subject, [Way("nolock", 2), FAST], measured, lambda _: None)
     assert list(counts) == [Way("nolock", 2), FAST]
@@ -303,7 +303,7 @@ class TestOfAModel:
 
         model, data, _ = self.model(optimizers.SGD(0.1, strategy="combining", momentum=0.9))
         tmflow.Workers(2).fit(model, data, verbose=0)
-        advice = advise(model, data, 2, seconds=10)
+        advice = advise(model, data, 2, seconds=25)
         assert sum(row["updates"] for row in model.optimizer.counters().counters) == 4 * 188
         assert "tmflow.optimizers.SGD(0.1, momentum=0.9, " in str(advice)
         tmflow.Workers(2).fit(model, data, verbose=0)
