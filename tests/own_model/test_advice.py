@@ -257,7 +257,7 @@ class TestOfAModel:
         from tmflow import optimizers
 
         model, data, _ = self.model()
-        advise(model, data, 2, seconds=10)
+        advise(model, data, 2, seconds=25)
         for strategy in ("lock", "striped"):
             model.compile(optimizers.SGD(0.1, strategy=strategy), loss="sparse_categorical_crossentropy")
             tmflow.Workers(2).fit(model, data, verbose=0)

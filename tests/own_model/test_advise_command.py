@@ -32,7 +32,7 @@ number = 4
 def test_the_command_measures_a_function_of_a_file(tmflow: Tmflow, tmp_path: Path) -> None:
     pytest.importorskip("keras", reason="Keras comes with TensorFlow")
     (tmp_path / "training.py").write_text(TRAINING)
-    done = tmflow("advise", f"{tmp_path / 'training.py'}:build", "--seconds", "10", "--consistency", "tensor")
+    done = tmflow("advise", f"{tmp_path / 'training.py'}:build", "--seconds", "25", "--consistency", "tensor")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].endswith(": 63 parameters in 2 variables")
