@@ -8,7 +8,7 @@ find_package(nanobind CONFIG REQUIRED)
 # The stable ABI needs Python 3.12; for an older Python nanobind builds for exactly that version. By default it would compile
 # for size (-Os, after our flags), also the strategies, whose speed is measured here.
 nanobind_add_module(_core STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS src/python/module.cc src/python/bench.cc src/python/probe.cc
-                    src/python/train.cc)
+                    src/python/region.cc src/python/train.cc)
 target_link_libraries(_core PRIVATE tmflow_core)
 
 # nanobind's sources compile in half the time as one translation unit (it ships nb_combined.cpp for this).

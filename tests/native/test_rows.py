@@ -204,10 +204,10 @@ def test_rows_of_a_resource_variable_have_no_stock_lock() -> None:
             )  # fmt: skip
 
 
-def sparse(variable: Any, rows: Any, values: Any, tracker: ops.Tracker) -> Any:
+def sparse(variable: Any, rows: Any, values: Any, tracker: ops.Tracker, strategy: str = "striped") -> Any:
     slices = tf.IndexedSlices(values=values, indices=rows)
     return ops.apply_gradient_descent(
-        variable, 1.0, slices, strategy=resolve("striped"), tracker=tracker, worker=0, index=0
+        variable, 1.0, slices, strategy=resolve(strategy), tracker=tracker, worker=0, index=0
     )
 
 
@@ -244,18 +244,31 @@ def test_rows_that_are_known_to_be_wrong_fail_when_the_graph_is_built(kind: str,
             sparse(variable, tf.constant(rows), tf.ones(shape), ops.Tracker(1, ["w"]))
 
 
-def test_full_measures_refuse_rows() -> None:
-    """Also an operation that is not made by `apply_gradient_descent`."""
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("strategy", ["nolock", "lock", "striped", "atomic"])
+def test_full_measures_count_rows(kind: str, strategy: str) -> None:
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variable = tf1.Variable(np.ones((6, 8), np.float32), use_resource=KINDS[kind])
+        tracker = ops.Tracker(1, ["w"], "full")
+        step = sparse(variable, tf.constant([1, 4]), tf.ones((2, 8)), tracker, strategy)
+        with pytest.raises(tf.errors.OpError, match="initialized"):
+            session.run(step)
+        session.run(variable.initializer)
+        for _ in range(3):
+            session.run(step)
+        (row,) = tracker.stats(session).lost
+        assert (row["expected"], row["lost"]) == (3 * 2 * 8, 0)
+
+
+def test_full_measures_are_of_whole_variables_or_of_rows() -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
         variable = tf1.Variable(np.ones((6, 8), np.float32), use_resource=True)
         tracker = ops.Tracker(1, ["w"], "full")
-        with pytest.raises(BadInput, match="full measures count lost updates of whole variables, not of rows"):
-            sparse(variable, tf.constant([1]), tf.ones((1, 8)), tracker)
-        target, rows = variable.op.outputs[0], tf.constant([1], tf.int64)
-        step = loader.ops().tmflow_resource_apply_rows_gradient_descent(
-            target, 1.0, rows, tf.ones((1, 8)), tracker.handle, 0, strategy="striped", variable=0
-        )
+        resolved, copied = resolve("lock"), {"worker": 0, "index": 0, "consistent": False}
+        copy = ops.read(variable, strategy=resolved, tracker=tracker, **copied)
+        step = sparse(variable, tf.constant([1]), tf.ones((1, 8)), tracker, "lock")
         session.run(variable.initializer)
-        with pytest.raises(tf.errors.UnimplementedError, match="full measures count lost updates of whole variables"):
+        session.run(copy)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="it was copied before its rows were updated"):
             session.run(step)
         assert (session.run(variable) == 1).all()

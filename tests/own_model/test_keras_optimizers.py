@@ -163,6 +163,19 @@ def test_threads_lose_no_update(strategy: str) -> None:
     assert sum(row["updates"] for row in optimizer.counters().counters) == 0
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+@pytest.mark.parametrize("strategy", ["nolock", "lock", "spin_then_mutex", "striped", "combining"])
+def test_full_measures_count_updates_of_rows(strategy: str, name: str) -> None:
+    variable = keras.Variable(np.zeros((9, 4), np.float32))
+    optimizer = getattr(optimizers, name)(1.0, strategy=strategy, workers=1, measures="full")
+    for numbers in ([0, 1, 2], [5, 5], [8]):
+        optimizer.apply([rows(numbers, 4)], [variable])
+    (row,) = optimizer.counters().lost
+    assert (row["expected"], row["lost"]) == (4 * (3 + 1 + 1), 0)
+    optimizer.reset_counters()
+    assert optimizer.counters().lost[0]["expected"] == 0
+
+
 def test_threads_lose_no_update_of_rows() -> None:
     variable = keras.Variable(np.zeros((9, 4), np.float32))
     ones = [
@@ -249,8 +262,13 @@ class TestBadInput:
                 optimizers.Adam(0.1, strategy=strategy).build([variable])
         with pytest.raises(BadInput, match="does not go with weight_decay and slots"):
             optimizers.Adam(0.1, measures="full", weight_decay=0.1).build([variable])
-        with pytest.raises(BadInput, match="not of rows, as an embedding has them"):
-            optimizers.SGD(0.1, measures="full").apply([rows([1], 2)], [variable])
+
+    def test_full_measures_of_whole_variables_and_of_rows(self) -> None:
+        variable = keras.Variable(np.zeros((2, 2), np.float32))
+        optimizer = optimizers.SGD(0.1, measures="full")
+        optimizer.apply([rows([1], 2)], [variable])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="updates of whole variables, or updates of rows"):
+            optimizer.apply([tf.ones((2, 2))], [variable])
 
     def test_hyperparameters_of_numpy(self) -> None:
         variables = [keras.Variable(np.ones(2, np.float32)) for _ in range(2)]

@@ -73,6 +73,83 @@ def test_a_reader_sees_whole_updates() -> None:
     np.testing.assert_array_equal(shared.read("weights"), np.full(50_000, -300))
 
 
+class TestFullMeasures:
+    """Lost updates, torn reads and the times of locks."""
+
+    def test_updates_that_are_made_one_after_another_lose_and_tear_nothing(self) -> None:
+        shared = SharedParameters(
+            {"w": zeros(20, 5), "table": zeros(9, 4)}, strategy="nolock", workers=1, measures="full", by_rows=["table"]
+        )
+        assert shared.lost() == {"w": {"expected": 0, "lost": 0}, "table": {"expected": 0, "lost": 0}}
+        for _ in range(10):
+            shared.apply({"w": np.ones((20, 5), "f4"), "table": ([1, 7], np.ones((2, 4), "f4"))}, -1.0)
+            np.testing.assert_array_equal(shared.copy("w"), shared["w"])
+            np.testing.assert_array_equal(shared.copy("table", [0, 1, 7]), shared["table"][[0, 1, 7]])
+        assert shared.lost() == {"w": {"expected": 1000, "lost": 0}, "table": {"expected": 80, "lost": 0}}
+        for (row,) in shared.counters().values():
+            assert (row["updates"], row["reads"], row["torn"]) == (10, 10, 0)
+
+    def test_usual_measures_know_of_no_reads(self) -> None:
+        shared = SharedParameters({"w": zeros(20)}, workers=1)
+        shared.apply({"w": np.ones(20, "f4")}, 1.0)
+        np.testing.assert_array_equal(shared.copy("w"), np.full(20, -1))
+        np.testing.assert_array_equal(shared.copy("w", [3, 5]), [-1, -1])
+        assert shared.lost() == {"w": None}
+        assert [(row["reads"], row["torn"]) for row in shared.counters()["w"]] == [(None, None)]
+
+    @pytest.mark.parametrize("by_rows", [False, True], ids=["whole", "rows"])
+    def test_torn_copies_are_counted(self, *, by_rows: bool) -> None:
+        """Every update adds 1 everywhere, so a copy whose elements differ is torn."""
+        shape, rows = ((4000, 8), list(range(0, 4000, 2))) if by_rows else ((200_000,), [])
+        shared = SharedParameters(
+            {"w": zeros(*shape)}, strategy="striped:block=64", workers=2, measures="full",
+            by_rows=["w"] if by_rows else [],
+        )  # fmt: skip
+        ones, stop = np.ones((len(rows), 8) if by_rows else shape, "f4"), threading.Event()
+        made, differing, copies = [0], [0], [0]
+
+        def update() -> None:
+            while not stop.is_set():
+                shared.apply({"w": (rows, ones) if by_rows else ones}, -1.0)
+                made[0] += 1
+
+        def read() -> None:
+            while differing[0] < 3 and copies[0] < 50_000:
+                copy = shared.copy("w", rows if by_rows else None)
+                copies[0] += 1
+                differing[0] += int(copy.min() != copy.max())
+            stop.set()
+
+        together(update, read)
+        counters = shared.counters()["w"]
+        reads, torn = (sum(row[name] or 0 for row in counters) for name in ("reads", "torn"))
+        assert reads == copies[0]
+        assert 3 == differing[0] <= torn
+        assert shared.lost() == {"w": {"expected": made[0] * ones.size, "lost": 0}}
+
+    def test_reads_through_a_lock_are_not_torn(self) -> None:
+        shared = SharedParameters({"w": zeros(50_000)}, strategy="lock", workers=2, measures="full")
+        ones = np.ones(50_000, "f4")
+
+        def work() -> None:
+            for _ in range(300):
+                shared.apply({"w": ones}, -1.0)
+                shared.read("w")
+
+        together(work, work)
+        rows = shared.counters()["w"]
+        assert [sum(row[name] or 0 for row in rows) for name in ("reads", "torn")] == [600, 0]
+        assert sum(row["held_ns"] for row in rows) > 0
+
+    def test_updates_are_of_the_kind_that_was_said(self) -> None:
+        shared = SharedParameters({"w": zeros(4, 2), "t": zeros(4, 2)}, measures="full", by_rows=["t"])
+        with pytest.raises(BadInput, match="w: full measures were asked for updates of the whole array, but this"):
+            shared.apply({"w": ([1], np.ones((1, 2), "f4"))}, 1.0)
+        with pytest.raises(BadInput, match="t: full measures were asked for updates of rows, but this one changes the"):
+            shared.apply({"t": np.ones((4, 2), "f4")}, 1.0)
+        np.testing.assert_array_equal(shared["w"] + shared["t"], zeros(4, 2))
+
+
 def test_logistic_regression_by_threads_finds_the_truth() -> None:
     draw = np.random.default_rng(0)
     truth = draw.normal(size=20)
@@ -144,6 +221,24 @@ class TestBadInput:
             with pytest.raises(BadInput, match=reason):
                 shared.apply(gradients, rate)
         np.testing.assert_array_equal(weights, zeros(4, 2))
+
+    def test_copies(self) -> None:
+        shared = SharedParameters({"w": zeros(4, 2)})
+        with pytest.raises(BadInput, match="there is no array 'v'"):
+            shared.copy("v")
+        for rows in ([1, 0], [1, 1], [-1], [4]):
+            with pytest.raises(BadInput, match="w: rows must be in ascending order, each once, and below 4"):
+                shared.copy("w", rows)
+        with pytest.raises(BadInput, match="w: the numbers of rows are float64"):
+            shared.copy("w", [0.5])
+
+    def test_measures(self) -> None:
+        with pytest.raises(BadInput, match="w: measures is 'all'; valid: usual, full"):
+            SharedParameters({"w": zeros(2)}, measures="all")  # type: ignore[arg-type]
+        with pytest.raises(BadInput, match="w: full measures would need 1000001 counts of rows, but at most"):
+            SharedParameters({"w": zeros(1_000_001, 2)}, strategy="lock", measures="full", by_rows=["w"])
+        with pytest.raises(BadInput, match="by_rows has 't', but there is no such array; there are: w"):
+            SharedParameters({"w": zeros(2)}, measures="full", by_rows=["t"])
 
     def test_a_strategy_without_consistent_reads(self) -> None:
         with pytest.raises(BadInput, match=r"w: .*nolock.* no consistent read"):

@@ -1,4 +1,4 @@
-// The counts of a worker for Python, for the benchmark's arrays and for a trial.
+// The counts of a worker for Python, for an array and for a trial.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -7,7 +7,8 @@
 
 namespace tmflow::python {
 
-inline nanobind::dict counters_of(int worker, const ThreadStats& stats) {
+// The reads are None unless it is known which of them were torn (`knows_torn`).
+inline nanobind::dict counters_of(int worker, const ThreadStats& stats, bool knows_torn) {
   namespace nb = nanobind;
   nb::dict aborts;
   for (const auto& [status, count] : stats.aborts()) aborts[nb::int_(status)] = count;
@@ -19,6 +20,10 @@ inline nanobind::dict counters_of(int worker, const ThreadStats& stats) {
   row["commits"] = stats.commits();
   row["fallbacks"] = stats.fallbacks();
   row["aborts"] = aborts;
+  row["waited_ns"] = stats.waited_ns();
+  row["held_ns"] = stats.held_ns();
+  row["reads"] = knows_torn ? nb::object(nb::int_(stats.reads())) : nb::none();
+  row["torn"] = knows_torn ? nb::object(nb::int_(stats.torn())) : nb::none();
   return row;
 }
 

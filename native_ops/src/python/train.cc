@@ -184,11 +184,8 @@ class NativeTrial {
       for (int region = 0; region < trial_->tracker().variables(); ++region) {
         const ThreadStats& stats = trial_->tracker().stats(worker, region);
         const auto index = static_cast<std::size_t>(region);
-        nb::dict row = counters_of_variable(worker, trial_->region_names()[index], stats);
-        const bool is_known = trial_->reports_torn_reads(index);
-        row["reads"] = is_known ? nb::object(nb::int_(stats.reads())) : nb::none();
-        row["torn"] = is_known ? nb::object(nb::int_(stats.torn())) : nb::none();
-        rows.append(row);
+        const std::string& name = trial_->region_names()[index];
+        rows.append(counters_of_variable(worker, name, stats, trial_->reports_torn_reads(index)));
       }
     }
     return rows;
@@ -233,8 +230,9 @@ class NativeTrial {
     return std::unique_lock(alone_);
   }
 
-  static nb::dict counters_of_variable(int worker, const std::string& variable, const ThreadStats& stats) {
-    nb::dict row = counters_of(worker, stats);
+  static nb::dict counters_of_variable(int worker, const std::string& variable, const ThreadStats& stats,
+                                       bool knows_torn) {
+    nb::dict row = counters_of(worker, stats, knows_torn);
     row["variable"] = variable;
     for (const Contention kind : kContentions) {
       nb::dict histogram;
@@ -243,8 +241,6 @@ class NativeTrial {
       }
       row[std::string(name_of(kind)).c_str()] = histogram;
     }
-    row["waited_ns"] = stats.waited_ns();
-    row["held_ns"] = stats.held_ns();
     return row;
   }
 

@@ -46,9 +46,6 @@ absl::Status resource_op_shapes(tensorflow::shape_inference::InferenceContext* c
   return Op::check_shapes(c, variable);
 }
 
-inline constexpr char kRowsAreNotMeasured[] =
-    "full measures count lost updates of whole variables, not of rows: use a tracker with the usual measures";
-
 // The kernel of an update op. `Op` defines its operands: the type Op::Of<T> is constructed from the kernel's
 // context, has the operands' checks, and `update(alpha)`. Op's constants kVariable, kAlpha, kTracker and
 // kWorker are the indices of its inputs; kWorker is the last but for the slots of an optimiser that has some.
@@ -115,12 +112,10 @@ class ApplyOp : public tensorflow::OpKernel {
       update.slots = &slots->slots();
       target.set_slot_mutexes(slots->mutexes());
     }
-    if (update.rows != nullptr && resource->full()) {
-      throw StatusError(absl::UnimplementedError(kRowsAreNotMeasured));
-    }
     if (!fetches_under_mutex_) target.begin();
-    if (update.rows != nullptr) return strategy.apply(target, update, stats);
-    if (VariableMeasures* const measures = tracked.measures(strategy_, parameters_, update.size())) {
+    const std::size_t width = update.rows == nullptr ? 0 : update.rows->width;
+    if (width != 0 && resource->full()) target.inspect();  // gives the rows the size of the variable
+    if (VariableMeasures* const measures = tracked.measures(strategy_, parameters_, update.size(), width)) {
       measures->around(update, worker.number(),
                        [&](const auto& measured) { strategy.apply(target, measured, stats); });
     } else {

@@ -266,7 +266,7 @@ class StatsOp : public OpKernel {
         if (VariableMeasures* const measures = resource->tracked(variable).measures()) {
           std::int64_t made = 0;
           for (int worker = 0; worker < workers; ++worker) made += tracker.stats(worker, variable).updates();
-          const auto expected = made * static_cast<std::int64_t>(measures->elements());
+          const auto expected = measures->expected(made);
           const auto inconsistent = measures->inconsistent();
           lost.insert(lost.end(), {variable, expected, expected - measures->kept(),
                                    inconsistent ? static_cast<std::int64_t>(measures->elements()) : -1,

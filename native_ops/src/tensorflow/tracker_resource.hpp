@@ -37,15 +37,21 @@ class TrackedVariable {
     return state.strategy<T>(name, parameters);
   }
 
-  // The measures of the variable, which has that many elements; null if nothing is measured. Throws
-  // StatusError if it had another number of elements before.
+  // The measures of the variable, which has that many elements; null if nothing is measured. `width`: the
+  // length of a row for an update of rows, else 0. Throws StatusError if it had another number of elements
+  // before, or if the first use was of whole variables and this one is of rows, or the other way round.
   VariableMeasures* measures(const std::string& strategy, const std::vector<std::string>& parameters,
-                             std::size_t elements) {
+                             std::size_t elements, std::size_t width) {
     if (measured_workers_ == 0) return nullptr;
     std::call_once(*measured_, [&] {
-      measures_ = std::make_unique<VariableMeasures>(strategy, parameters, elements, measured_workers_, 0,
+      measures_ = std::make_unique<VariableMeasures>(strategy, parameters, elements, measured_workers_, width,
                                                      has_slots_);
     });
+    if (measures_->by_rows() != (width != 0)) {
+      throw StatusError(absl::InvalidArgumentError(
+          "full measures need updates of whole variables, or updates of rows: this variable has had some of "
+          "each, or it was copied before its rows were updated"));
+    }
     if (measures_->elements() != elements) {
       throw StatusError(absl::InvalidArgumentError(
           absl::StrCat("the variable has ", elements, " elements but had ", measures_->elements(),

@@ -88,6 +88,9 @@ class VariableRegion : public ForeignRegion<T> {
   // Announces an update that fetches the memory without the mutex; must come first. Throws like `memory`.
   virtual void begin() = 0;
 
+  // Checks the variable as it is now. Throws StatusError like `memory`.
+  virtual void inspect() = 0;
+
  protected:
   void check(bool initialised, const Tensor& value) const {
     if (!initialised) {
@@ -124,6 +127,11 @@ class RefRegion final : public VariableRegion<T> {
 
   void begin() override {}
 
+  void inspect() override {
+    const Tensor tensor = context_->mutable_input(index_, /*lock_held=*/false);
+    this->check(tensor.IsInitialized(), tensor);
+  }
+
  private:
   Fetched<T> fetch(Holding holding) override {
     pinned_ = context_->mutable_input(index_, holding == Holding::mutex);
@@ -157,6 +165,11 @@ class ResourceRegion final : public VariableRegion<T> {
     writing_ = memory_of_.begin_writing(
         variable_, context_, [&](const Tensor& tensor) { this->check(variable_.is_initialized, tensor); },
         [&](Tensor& tensor) { begun_ = Fetched<T>(tensor); });
+  }
+
+  void inspect() override {
+    const tensorflow::tf_shared_lock reading(*variable_.mu());
+    this->check(variable_.is_initialized, *variable_.tensor());
   }
 
  private:

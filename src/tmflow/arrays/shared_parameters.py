@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from tmflow.native import automatic, loader
 
 if TYPE_CHECKING:
     from tmflow.native import _core
+    from tmflow.spec.factors import Measures
 
 Rows = tuple[Any, Any]
 """A gradient of some rows: their numbers [n], and the gradient of each [n, the shape of a row]."""
@@ -34,25 +35,34 @@ class SharedParameters:
         strategy: str = automatic.AUTO,
         consistency: automatic.Consistency | None = None,
         workers: int | None = None,
+        measures: Measures = "usual",
+        by_rows: Collection[str] = (),
     ) -> None:
         """Share writable, C-contiguous arrays of float32 or float64, or CPU tensors of PyTorch, by name.
 
         strategy: "auto" or a variant such as "striped:block=0". consistency: what concurrent updates must guarantee,
         one of none, element, block and tensor; with "auto" it selects the strategy, and is "block" if it is not given.
         workers: how many calls can run at once without waiting; twice the number of processors if it is not given.
+        measures: "full" also counts lost updates and torn reads and times locks, which is slower. by_rows: with full
+        measures the names of the arrays whose updates all change rows; those of the others change whole arrays.
 
         Raises BadInput for what is wrong, for arrays that share memory with each other or with those of other live
         SharedParameters, and Unsupported for a strategy that cannot run here.
         """
         if not arrays:
             raise BadInput("there are no arrays to share.")
+        if missing := sorted(set(by_rows) - set(arrays)):
+            raise BadInput(f"by_rows has '{missing[0]}', but there is no such array; there are: {', '.join(arrays)}.")
         self._strategy, places = automatic.resolve(strategy, consistency), automatic.check_workers(workers)
         self._arrays: dict[str, NDArray[Any]] = {}
         self._regions: dict[str, _core.Region] = {}
         for name, array in arrays.items():
             try:
                 self._arrays[name] = _memory(name, array)
-                self._regions[name] = loader.core().Region(self._arrays[name], places)
+                region = loader.core().Region(self._arrays[name], places, measures, name in by_rows)
+                self._regions[name] = region
+                if measures == "full":  # an array may be too large for them
+                    region.prepare(self._strategy.name, self._strategy.native_arguments)
             except (TypeError, ValueError) as error:
                 self.close()
                 raise BadInput(f"{name}: {error}.") from error
@@ -104,12 +114,41 @@ class SharedParameters:
             raise BadInput(f"{name}: {error}.") from error
         return into
 
+    def copy(self, name: str, rows: Any = None) -> NDArray[Any]:
+        """A copy of the memory of an array, or of some of its rows, without the strategy.
+
+        rows: their numbers, in ascending order and each once. While others update, the copy may be torn: it may contain
+        an update in one part and lack it in another. Full measures count this. Raises BadInput for an unknown name and
+        for rows that the array does not have.
+        """
+        array, region = self._arrays[self._name(name)], self._regions[name]
+        strategy, parameters = self._strategy.name, self._strategy.native_arguments
+        try:
+            if rows is None:
+                into = np.empty_like(array)
+                region.copy(strategy, into, _ANY_WORKER, parameters)
+            else:
+                numbers = _row_numbers(rows)
+                into = np.empty((len(numbers), *array.shape[1:]), array.dtype)
+                region.copy_rows(strategy, numbers, into, _ANY_WORKER, parameters)
+        except ValueError as error:
+            raise BadInput(f"{name}: {error}.") from error
+        return into
+
     def counters(self) -> dict[str, list[_core.CounterRow]]:
         """For each array, the updates and the outcomes of transactions, by places of concurrent calls.
 
-        Call it while no thread updates.
+        With full measures also the reads and the torn ones, None where they cannot be told apart, and the times of
+        locks; otherwise these are 0. Call it while no thread updates.
         """
         return {name: region.counters() for name, region in self._regions.items()}
+
+    def lost(self) -> dict[str, _core.LossRow | None]:
+        """For each array, the updates of elements that were made, and how many of them were lost.
+
+        None without full measures. Call it while no thread updates.
+        """
+        return {name: region.lost() for name, region in self._regions.items()}
 
     def _name(self, name: str) -> str:
         if name not in self._arrays:

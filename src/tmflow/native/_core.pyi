@@ -36,6 +36,10 @@ class CounterRow(TypedDict):
     commits: int
     fallbacks: int
     aborts: dict[int, int]
+    waited_ns: int
+    held_ns: int
+    reads: int | None
+    torn: int | None
 
 class AuditRow(TypedDict):
     strategy: str
@@ -84,8 +88,15 @@ class BuildRow(TypedDict):
     compiler: str
     cflags: str
 
+class LossRow(TypedDict):
+    expected: int
+    lost: int
+
 class Region:
-    def __init__(self, array: NDArray[Any], workers: int = 1) -> None: ...
+    def __init__(
+        self, array: NDArray[Any], workers: int = 1, measures: str = "usual", by_rows: bool = False
+    ) -> None: ...
+    def prepare(self, strategy: str, parameters: Sequence[str] = ()) -> None: ...
     def apply(
         self, strategy: str, alpha: float, delta: NDArray[Any], worker: int = 0, parameters: Sequence[str] = ()
     ) -> None: ...
@@ -108,19 +119,25 @@ class Region:
         parameters: Sequence[str] = (),
     ) -> None: ...
     def read(self, strategy: str, into: NDArray[Any], worker: int = 0, parameters: Sequence[str] = ()) -> None: ...
+    def copy(self, strategy: str, into: NDArray[Any], worker: int = 0, parameters: Sequence[str] = ()) -> None: ...
+    def copy_rows(
+        self,
+        strategy: str,
+        rows: NDArray[np.int64],
+        into: NDArray[Any],
+        worker: int = 0,
+        parameters: Sequence[str] = (),
+    ) -> None: ...
     def settle(self) -> None: ...
     def restart(self) -> None: ...
     def counters(self) -> list[CounterRow]: ...
+    def lost(self) -> LossRow | None: ...
 
 class NativeCounterRow(CounterRow):
     variable: str
     retries: dict[int, int]
     failed_publications: dict[int, int]
     taken_blocks: dict[int, int]
-    waited_ns: int
-    held_ns: int
-    reads: int | None
-    torn: int | None
 
 class LostRow(TypedDict):
     variable: str

@@ -217,7 +217,7 @@ def apply_gradient_descent(
 
     Raises BadInput for a learning rate that is not finite or not that of the step, for a gradient of a whole resource
     variable under tf_nolock, for rows of one under tf_lock without a step, for rows under a strategy that cannot update
-    rows, with full measures or under Adam, and for a fused update in emulated transactions; Unsupported for a strategy
+    rows or under Adam, and for a fused update in emulated transactions; Unsupported for a strategy
     that cannot run here; ValueError for a parameter that the strategy does not have or a value that it does not allow,
     and for one that cannot change slots.
     """
@@ -249,7 +249,6 @@ def apply_gradient_descent(
     factors = dense_factors(gradient) if strategy.is_fused else None
     after: tuple[Any, ...] = ()
     if by_rows:
-        _check_rows(variable, tracker)
         apply, operands = "apply_rows", [tf.cast(gradient.indices, tf.int64), gradient.values]
     elif factors is None:
         apply, operands = "apply", [gradient]
@@ -268,15 +267,6 @@ def apply_gradient_descent(
             apply, inputs = f"{apply}_optimiser", [*inputs, slots]
             updated = _native_op(apply, variable, inputs, strategy, index, optimiser=step.optimiser)
     return updated if is_resource else updated.op
-
-
-def _check_rows(variable: Any, tracker: Tracker) -> None:
-    """Raise BadInput if the tracker is for updates of whole variables."""
-    if tracker.measures == "full":
-        raise BadInput(
-            "full measures count lost updates of whole variables, not of rows, and the gradient of "
-            f"{variable.op.name} has rows: use a tracker with the usual measures."
-        )
 
 
 def view(variable: Any) -> Any:

@@ -65,13 +65,16 @@ class Updates:
         attributes = {"optimiser": optimiser, "hyperparameters": list(hyperparameters)}
         self._apply("optimiser", variable, index, gradient, rate, handles, **attributes)
 
-    def read(self, variable: Any, index: int) -> Any:
-        """A copy of the variable through the strategy, with the consistency of its reads."""
+    def read(self, variable: Any, index: int, *, consistent: bool = True) -> Any:
+        """A copy of the variable: through the strategy, with the consistency of its reads, or of its memory.
+
+        Full measures count it, and whether it was torn.
+        """
         return loader.ops().tmflow_resource_read(
             variable.handle,
             self._tracker.handle,
             _ANY_WORKER,
-            consistent=True,
+            consistent=consistent,
             T=variable.dtype,
             **self._variant(index),
         )

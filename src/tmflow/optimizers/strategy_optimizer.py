@@ -119,6 +119,16 @@ class StrategyOptimizer:
         """
         self._built_updates().release()
 
+    def copy(self, variable: Any) -> Any:
+        """A copy of the memory of a variable, which may be torn; with measures "full" that is counted.
+
+        Full measures can copy only variables whose updates all change the whole variable.
+
+        variable: one of those that the optimizer was built with. Raises BadInput before it is built.
+        """
+        updates = self._built_updates()
+        return updates.read(_tf_variable(variable), self._get_variable_index(variable), consistent=False)
+
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor, as Keras saves them."""
         config: dict[str, Any] = super().get_config()  # type: ignore[misc]
@@ -135,10 +145,6 @@ class StrategyOptimizer:
         """Update one variable, and its slots, under the strategy; Keras calls it for each variable of a step."""
         rate = tf.cast(learning_rate, variable.dtype)
         gradient = _cast(gradient, variable.dtype)
-        if self.measures == "full" and isinstance(gradient, tf.IndexedSlices):
-            raise BadInput(
-                'measures="full" counts lost updates of whole variables, not of rows, as an embedding has them.'
-            )
         rule = self._slot_rule(variable, rate)
         if rule is None:
             self._descend(variable, gradient, rate)

@@ -106,6 +106,7 @@ class VariableMeasures {
   }
 
   std::size_t elements() const noexcept { return elements_; }
+  bool by_rows() const noexcept { return width_ != 0; }
 
   // For reads of the whole variable. Null if torn reads cannot be detected, because the strategy does not
   // update in place, or because blocks of rows contain different updates.
