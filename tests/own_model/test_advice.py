@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.own_model.digits import digits_model
 from tmflow.advice import measurement
-from tmflow.advice.advice import Advice, advise, advise_for_sizes, measured_advice, rank
+from tmflow.advice.advice import Advice, StepParts, advise, advise_for_sizes, measured_advice, rank
 from tmflow.advice.candidates import Way, other_workers, strategies_for
 from tmflow.advice.measurement import Counts, Measurement, count, measure, shuffled
 from tmflow.advice.sized_variables import SizedVariables
@@ -118,7 +119,9 @@ def test_what_is_faster_than_all_candidates_is_recommended() -> None:
     measured = Measurement(
         us={FAST: [10.0, 20.0, 5.0], OWN: [5.0, 10.1, 2.5], Way("nolock", 2): [1.0, 2.0, 0.5]}, rounds=3
     )
-    advice = Advice("", "", 2, "block", 3, None, rank(measured, [FAST]), {}, [], [], {})
+    advice = Advice(
+        "", "", 2, "block", 3, None, rank(measured, [FAST]), {}, StepParts(FAST, True, None, None), [], [], {}
+    )
     assert advice.best.way == FAST
     assert advice.recommended.way == OWN
     assert "Keras's optimizer, one thread is faster than all of them." in text_of(advice)
@@ -151,48 +154,27 @@ def test_what_is_not_different_is_said_to_be_so() -> None:
             Way("auto", 2, 16): always(10), Way("striped", 2, 16): itertools.cycle([9.0, 12.0, 10.6]),
             Way("lock", 2, 16): always(30), OWN: always(40), Way(None, per_call=16): always(35),
             Way("nolock", 2, 16): always(9), Way("auto", 1, 16): always(20), Way("auto"): always(25),
+            Way("auto", 2, 16, "without update"): always(6), Way("auto", 2, 16, "with copies"): always(12),
         },
         pause_s=0.002,
     )  # fmt: skip
-    lines = text_of(measured_advice(subject, 2, "block", 0.4, progress=lambda _: None))
+    advice = measured_advice(subject, 2, "block", 0.4, progress=lambda _: None)
+    lines = text_of(advice)
     assert lines[0] == "clockwork"
     assert any(line.startswith("auto has the smallest time, but no difference to striped was found.") for line in lines)
     assert "By the number of workers, auto takes 20 us with 1 and 10 us with 2." in lines
     assert any(line.startswith("Keras's optimizer in one thread takes 4.00") for line in lines)
     assert "Not measured: spin, 2 workers: there is no such thing." in lines
     assert lines[-1] == "    auto, 2 workers block"
-
-
-def test_lost_updates_of_sized_variables_are_counted() -> None:
-    subject = SizedVariables([Shape((300, 10)), Shape((10,))], 0, consistency="block")
-    for strategy in ("auto", "striped", "lock"):
-        assert subject.count(Way(strategy, 2), 2000).lost == 0
-    counted = subject.count(Way("nolock", 1), 500)
-    assert counted.lost == 0
-    assert counted.run is not None
-    assert counted.run.steps == 500
-    assert counted.run.lost == [
-        {"variable": "variable 1", "expected": 1_500_000, "lost": 0},
-        {"variable": "variable 2", "expected": 5000, "lost": 0},
-    ]
-    arrays = subject._values
-    assert all((array == 500).all() for array in arrays.values())
-
-
-def test_rows_of_sized_variables_are_updated_and_counted() -> None:
-    subject = SizedVariables([Shape((50, 4), rows=3), Shape((10,))], 0, consistency="block")
-    assert subject.description == "210 float32 in 2 variables, 22 of which are updated after every 0 us of work"
-    for strategy in ("auto", "striped", "lock"):
-        assert subject.count(Way(strategy, 2), 2000).lost == 0
-    rows = subject._values["variable 1"]
-    assert rows.sum() == 2000 * 3 * 4
-    assert (rows == rows[:, :1]).all()  # whole rows
-    assert len(np.unique(rows[:, 0])) > 1  # different ones in different steps
-
-
-def test_work_between_updates_takes_about_its_time() -> None:
-    idle, busy = (SizedVariables([Shape((10,))], us, consistency="block") for us in (0, 2000))
-    assert busy.run(Way("lock", 1), 20) > idle.run(Way("lock", 1), 20) + 20 * 0.0015
+    computing = "Without its update a step of auto, 2 workers takes 0.600 [0.600, 0.600] of the time: that is computing"
+    assert any(line.startswith(computing) for line in lines)
+    assert 'If it reads values of TensorFlow (reads="values") first, it takes 1.20 [1.20, 1.20] of the time.' in lines
+    assert {row.way.step for row in advice.ranking} == {"whole"}  # a part of a step is no way to train
+    assert advice.recommended.way == Way("auto", 2, 16)
+    assert advice.as_json()["parts"] == {
+        "strategy": "auto", "workers": 2,
+        "computing": pytest.approx([0.6] * 3), "copying": pytest.approx([1.2] * 3),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -218,25 +200,8 @@ class TestOfAModel:
     def _keras(self) -> None:
         pytest.importorskip("keras", reason="Keras comes with TensorFlow")
 
-    @staticmethod
-    def model(optimizer: Any = None) -> tuple[Any, Any, Any]:
-        import keras
-        import tensorflow as tf
-        from sklearn.datasets import load_digits
-
-        keras.utils.set_random_seed(5)
-        images, labels = load_digits(return_X_y=True)
-        images = (images / 16).astype(np.float32)
-        layers = [keras.Input((64,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dropout(0.1)]
-        model = keras.Sequential([*layers, keras.layers.Dense(10, activation="softmax")])
-        model.compile(
-            optimizer or keras.optimizers.SGD(0.1), loss="sparse_categorical_crossentropy", metrics=["accuracy"]
-        )
-        data = tf.data.Dataset.from_tensor_slices((images[:1500], labels[:1500])).batch(8)
-        return model, data, (images[1500:], labels[1500:])
-
     def test_the_model_is_as_it_was(self) -> None:
-        model, data, test = self.model()
+        model, data, test = digits_model()
         model.fit(data, epochs=1, verbose=0)
         optimizer, values = model.optimizer, [value.numpy() for value in model.variables]
         advice = advise(model, data, 2, validation=test, seconds=40)
@@ -247,7 +212,12 @@ class TestOfAModel:
         ways = {str(row.way.strategy) for row in advice.ranking if row.candidate}
         assert {"auto", "striped"} <= ways
         assert advice.rounds >= 3
-        assert advice.counts[str(advice.best.way.strategy)].lost == 0
+        counted = advice.counts[str(advice.best.way.strategy)]
+        assert counted.lost == 0
+        assert 0 <= counted.torn < counted.reads
+        assert advice.parts.computing is not None
+        assert advice.parts.computing.low < 1
+        assert advice.parts.copying is not None
         assert [one.way for one in advice.accuracy if one.way.strategy is None] == [Way(None)]
         assert all(one.reached["accuracy"] > 0.7 for one in advice.accuracy)
         assert model.fit(data, epochs=2, verbose=0).history["accuracy"][-1] > 0.8
@@ -256,14 +226,14 @@ class TestOfAModel:
         import tmflow
         from tmflow import optimizers
 
-        model, data, _ = self.model()
+        model, data, _ = digits_model()
         advise(model, data, 2, seconds=25)
         for strategy in ("lock", "striped"):
             model.compile(optimizers.SGD(0.1, strategy=strategy), loss="sparse_categorical_crossentropy")
             tmflow.Workers(2).fit(model, data, verbose=0)
         assert sum(row["updates"] for row in model.optimizer.counters().counters) == 4 * 188
 
-    def test_rows_are_not_counted_which_is_said(self) -> None:
+    def test_a_model_with_an_embedding(self) -> None:
         import keras
         import tensorflow as tf
 
@@ -276,9 +246,13 @@ class TestOfAModel:
         data = tf.data.Dataset.from_tensor_slices((numbers, truth)).batch(16)
         advice = advise(model, data, 2, seconds=40, consistency="tensor")  # on a busy machine 10 are too few
         assert {str(row.way.strategy) for row in advice.ranking if row.candidate} >= {"auto", "lock"}
-        assert advice.counts["nolock"] == (
-            'measures="full" counts lost updates of whole variables, not of rows, as an embedding has them.'
-        )
+        counted = advice.counts[str(advice.best.way.strategy)]
+        assert counted.lost == 0
+        assert {one["variable"]: one["expected"] > 0 for one in counted.run.lost} == {
+            f"variable {number}": True for number in (1, 2, 3)
+        }
+        assert counted.reads == 2 * counted.run.steps  # the rows of the embedding are read as usual
+        assert 0 <= advice.counts["nolock"].lost < 1
         assert "model.compile(tmflow.optimizers.Adam(0.001, " in str(advice)
 
     def test_a_training_for_the_accuracy_begins_with_a_new_optimizer(self) -> None:
@@ -287,7 +261,7 @@ class TestOfAModel:
         from tmflow.advice.rehearsal import Rehearsal
 
         schedule = keras.optimizers.schedules.PiecewiseConstantDecay([3], [0.5, 0.0])
-        model, data, test = self.model(keras.optimizers.SGD(schedule))
+        model, data, test = digits_model(keras.optimizers.SGD(schedule))
         before = model.evaluate(*test, verbose=0, return_dict=True)["loss"]
         rehearsal = Rehearsal(model, data, consistency="block")
         way = Way("lock", 1, 4)
@@ -301,7 +275,7 @@ class TestOfAModel:
         import tmflow
         from tmflow import optimizers
 
-        model, data, _ = self.model(optimizers.SGD(0.1, strategy="combining", momentum=0.9))
+        model, data, _ = digits_model(optimizers.SGD(0.1, strategy="combining", momentum=0.9))
         tmflow.Workers(2).fit(model, data, verbose=0)
         advice = advise(model, data, 2, seconds=25)
         assert sum(row["updates"] for row in model.optimizer.counters().counters) == 4 * 188
@@ -315,7 +289,7 @@ class TestOfAModel:
         import tmflow
         from tmflow import optimizers
 
-        model, data, _ = self.model(optimizers.SGD(0.1, strategy="combining"))
+        model, data, _ = digits_model(optimizers.SGD(0.1, strategy="combining"))
         tmflow.Workers(2).fit(model, data, verbose=0)
         values = model.get_weights()
 
@@ -338,7 +312,7 @@ class TestOfAModel:
         ],
     )
     def test_other_data_is_refused(self, data: Any, sentence: str) -> None:
-        model, batches, _ = self.model()
+        model, batches, _ = digits_model()
         with pytest.raises(BadInput, match=sentence):
             advise(model, data(batches), seconds=10)
         with pytest.raises(BadInput, match="validation should be"):
@@ -349,14 +323,14 @@ class TestOfAModel:
         [("rmsprop", "the optimizer is RMSprop; tmflow has SGD, Adagrad and Adam."), ("adamw", "AdamW; tmflow has")],
     )
     def test_other_optimizers_are_refused(self, optimizer: str, sentence: str) -> None:
-        model, data, _ = self.model(optimizer)
+        model, data, _ = digits_model(optimizer)
         with pytest.raises(BadInput, match=sentence):
             advise(model, data, seconds=10)
 
     def test_a_model_without_variables_and_data_without_a_batch_are_refused(self) -> None:
         import keras
 
-        model, data, _ = self.model()
+        model, data, _ = digits_model()
         with pytest.raises(BadInput, match="the data has no batch"):
             advise(model, data.take(0), seconds=10)
         empty = keras.Sequential([keras.Input((64,)), keras.layers.Rescaling(2)])

@@ -12,7 +12,7 @@ from typing import Any
 
 from tmflow.advice import measurement, text
 from tmflow.advice.archive import Archive
-from tmflow.advice.candidates import NO_LOCK, Way, check_consistency, other_workers, strategies_for
+from tmflow.advice.candidates import NO_LOCK, Step, Way, check_consistency, other_workers, strategies_for
 from tmflow.advice.measurement import Counts, Measurement, Subject
 from tmflow.analysis import stats
 from tmflow.base.errors import BadInput
@@ -23,6 +23,7 @@ from tmflow.spec.shapes import parse_shapes
 
 ROUNDS_SHARE = 0.7  # of the time; the rest is for the counts and the accuracy
 EQUAL_SHARE = 0.08  # of the time: one training of those whose accuracy is compared
+PARTS: tuple[Step, ...] = ("without update", "with copies")
 Progress = Callable[[str], Any]
 Reach = Callable[[Way, int], tuple[float, dict[str, float]]]
 """Trains in a way by so many calls: the seconds that it took, and the loss and metrics reached."""
@@ -43,6 +44,20 @@ class RankedWay:
 
 
 @dataclass(frozen=True)
+class StepParts:
+    """The times of parts of a way's step over that of the step, paired by round; None for what was not measured.
+
+    in_place: whether the step reads the variables in place; otherwise it reads none. computing: without the update.
+    copying: with copies of the variables that are read first.
+    """
+
+    way: Way
+    in_place: bool
+    computing: stats.Interval | None
+    copying: stats.Interval | None
+
+
+@dataclass(frozen=True)
 class Accuracy:
     """What a way has reached after one training of so many seconds, from the values of the beginning."""
 
@@ -56,9 +71,9 @@ class Advice:
     """What was measured; `str(advice)` says it in one screen.
 
     ranking: the candidates, the fastest first, and then the ways for comparison. counts: of the fastest candidate and
-    of no lock, or the reason why they cannot be counted. lines: what to change. left_out: ways that were not measured,
-    with the reason. saved: the folder of the run files, if they were asked for and are stored. not_saved: the sentence
-    that says why they are not.
+    of no lock, or the reason why they cannot be counted. parts: of a step of the first candidate. lines: what to
+    change. left_out: ways that were not measured, with the reason. saved: the folder of the run files, if they were
+    asked for and are stored. not_saved: the sentence that says why they are not.
     """
 
     subject: str
@@ -69,6 +84,7 @@ class Advice:
     disturbed: bool | None
     ranking: list[RankedWay]
     counts: dict[str, Counts | str]
+    parts: StepParts
     accuracy: list[Accuracy]
     lines: list[str]
     left_out: dict[str, str]
@@ -104,7 +120,8 @@ class Advice:
             name: {"why": counted} if isinstance(counted, str) else _json_counts(counted)
             for name, counted in self.counts.items()
         }
-        return asdict(self) | {"ranking": [_json_row(row) for row in self.ranking], "counts": counts}
+        ranking, parts = [_json_row(row) for row in self.ranking], _json_parts(self.parts)
+        return asdict(self) | {"ranking": ranking, "counts": counts, "parts": parts}
 
 
 def advise(
@@ -207,7 +224,8 @@ def _advice(
     others = [Way(automatic.AUTO, n, per_call) for n in other_workers(workers, processors)]
     of_keras = [Way(None, per_call=n) for n in sorted({1, per_call})] if subject.has_own else []
     no_lock = Way(NO_LOCK, workers, per_call)
-    ways = [*candidates[:2], *of_keras, no_lock, *others, *candidates[2:]]  # the last ones wait if time is short
+    of_step = [replace(way, step=step) for way in candidates[:1] for step in PARTS]
+    ways = [*candidates[:2], *of_keras, no_lock, *others, *of_step, *candidates[2:]]  # the last wait if time is short
     measured = measurement.measure(subject, ways, ROUNDS_SHARE * seconds, progress)
     ranking = rank(measured, candidates)
     best = ranking[0].way
@@ -226,6 +244,7 @@ def _advice(
         disturbed=None if measured.state is None else measured.state.disturbed,
         ranking=ranking,
         counts={str(way.strategy): counted for way, counted in counts.items()},
+        parts=step_parts(measured, candidates[0], in_place=subject.has_own),
         accuracy=accuracy,
         lines=[],
         left_out={str(way): reason for way, reason in measured.left_out.items()},
@@ -253,8 +272,26 @@ def rank(measured: Measurement, candidates: Sequence[Way]) -> list[RankedWay]:
             ratio = stats.ratio_interval(measured.us[way], measured.us[fastest], of_candidate)
         return RankedWay(way, times[way], ratio, way in compared)
 
-    others = [way for way in measured.us if way not in compared]
+    others = [way for way in measured.us if way not in compared and way.step == "whole"]
     return [ranked(way) for way in (*sorted(compared, key=lambda way: times[way]), *others)]
+
+
+def step_parts(measured: Measurement, way: Way, *, in_place: bool) -> StepParts:
+    """How long parts of the way's step take, as far as they were measured."""
+
+    def over_whole(step: Step) -> stats.Interval | None:
+        part = replace(way, step=step)
+        if way not in measured.us or part not in measured.us:
+            return None
+        return stats.ratio_interval(measured.us[part], measured.us[way])
+
+    return StepParts(way, in_place, *map(over_whole, PARTS))
+
+
+def _json_parts(parts: StepParts) -> dict[str, Any]:
+    ratios = {"computing": parts.computing, "copying": parts.copying}
+    values = {name: None if ratio is None else list(ratio[:3]) for name, ratio in ratios.items()}
+    return {"strategy": parts.way.strategy, "workers": parts.way.workers, **values}
 
 
 def _json_row(row: RankedWay) -> dict[str, Any]:
@@ -266,8 +303,8 @@ def _json_row(row: RankedWay) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _json_counts(counted: Counts) -> dict[str, float | None]:
-    return {"lost": counted.lost, "waited_us": counted.waited_us, "held_us": counted.held_us}
+def _json_counts(counted: Counts) -> dict[str, float | int | None]:
+    return {name: getattr(counted, name) for name in ("lost", "reads", "torn", "waited_us", "held_us")}
 
 
 def check(workers: int, consistency: str, seconds: float) -> automatic.Consistency:

@@ -48,14 +48,14 @@ class Archive:
         self._campaign = new_campaign()
 
     def store(self, measured: Measurement) -> Path:
-        """Store a run for each slice, but for those of Keras's own optimizer; return the folder of the run files.
+        """Store a run for each slice of a training by tmflow; return the folder of the run files.
 
         Raises BadInput if a folder or the database refuses them; the sentence names the run files, if they are written.
         """
         facts = facts_of_process()
         rounds: dict[int, list[Run]] = defaultdict(list)
         for one in measured.slices:
-            if one.way.strategy is not None:
+            if one.way.strategy is not None and one.way.step == "whole":
                 rounds[one.round].append(self._run(one, facts))
         return store_campaign(self.database, rounds, keep_in=self._results)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, get_args
 
 from tmflow.base.errors import BadInput, Unsupported
 from tmflow.native import automatic, loader
@@ -18,22 +18,28 @@ STRATEGIES = (
 )  # fmt: skip
 NO_LOCK = "nolock"
 
+Step = Literal["whole", "without update", "with copies"]
+
 
 @dataclass(frozen=True)
 class Way:
     """A way to train: Keras's own optimizer in one thread, or an optimizer of tmflow in some workers.
 
-    strategy: None for Keras's own. per_call: steps of a worker in one call of TensorFlow.
+    strategy: None for Keras's own. per_call: steps of a worker in one call of TensorFlow. step: "whole" for training;
+    "without update" ends when the gradients are computed, "with copies" computes them from copies of the variables, in
+    place of their memory: they show where the time of a step goes.
     """
 
     strategy: str | None
     workers: int = 1
     per_call: int = 1
+    step: Step = "whole"
 
     def __str__(self) -> str:
         if self.strategy is None:
             return "Keras's optimizer, one thread" + (f", {self.per_call} steps per call" if self.per_call > 1 else "")
-        return f"{self.strategy}, {self.workers} worker{'s' if self.workers > 1 else ''}"
+        part = "" if self.step == "whole" else f", {self.step}"
+        return f"{self.strategy}, {self.workers} worker{'s' if self.workers > 1 else ''}{part}"
 
 
 def strategies_for(consistency: Consistency, optimiser: str) -> Iterator[str]:

@@ -33,12 +33,16 @@ class CountedRun(NamedTuple):
 class Counts(NamedTuple):
     """Counts of a way in a run of its own, because counting makes its steps slower.
 
-    lost: the share of the updates of elements, None if it is not counted. waited_us, held_us: microseconds of a step in
-    which its updates waited for locks and held them, summed over the variables, which TensorFlow updates at the same
-    time; None if the strategy has no such locks. run: the run itself.
+    lost: the share of the updates of elements, None if it is not counted. reads: how many reads of variables there
+    were, since each step of this run first copies what it reads; torn: how many of them were torn, None if they cannot
+    be told apart. waited_us, held_us: microseconds of a step in which its updates waited for locks and held them,
+    summed over the variables, which TensorFlow updates at the same time; None if the strategy has no such locks. run:
+    the run itself.
     """
 
     lost: float | None
+    reads: int | None = None
+    torn: int | None = None
     waited_us: float | None = None
     held_us: float | None = None
     run: CountedRun | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import keras
@@ -21,7 +22,7 @@ from tmflow.native.automatic import AUTO
 from tmflow.native.ops import Stats
 from tmflow.optimizers.strategy_optimizer import StrategyOptimizer, check_keras
 from tmflow.parallel import workers as parallel
-from tmflow.parallel.shared_reads import shared_reads
+from tmflow.parallel.shared_reads import replaced_reads, shared_reads
 from tmflow.parallel.threads import work_together
 from tmflow.spec.factors import Measures
 from tmflow.spec.shapes import Shape, shapes_text, variable_name
@@ -42,6 +43,24 @@ class _RecordingOptimizer(keras.optimizers.SGD):  # type: ignore[misc]  # Keras 
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
         slices = [gradient if isinstance(gradient, tf.IndexedSlices) else None for gradient in grads]
         self.rows = [None if one is None else len(np.unique(one.indices)) for one in slices]
+
+
+class _GradientsOnly(keras.optimizers.SGD):  # type: ignore[misc]
+    """An optimizer that updates nothing.
+
+    It stores an element of each gradient: TensorFlow does not compute what nobody uses, not even what others wait for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stored = tf.Variable(0.0, trainable=False)
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+        del trainable_variables
+        values = [one.values if isinstance(one, tf.IndexedSlices) else one for one in grads]
+        firsts = [tf.cast(tf.reshape(value, [-1])[:1], tf.float32) for value in values]
+        self._stored.assign(tf.reduce_sum(tf.concat(firsts, 0)))
+        self._iterations.assign_add(1)
 
 
 class _Training(NamedTuple):
@@ -127,18 +146,22 @@ class Rehearsal:
 
     def _shapes(self) -> list[Shape]:
         """The shapes of the variables, with the rows that a step on the first batch updates, if it is no more."""
-        shapes = [Shape(tuple(variable.shape.as_list())) for variable in self._variables]
+        return [Shape(tuple(one.shape.as_list()), rows) for one, rows in zip(self._variables, self._rows, strict=True)]
+
+    @cached_property
+    def _rows(self) -> Sequence[int | None]:
+        """The rows of each variable that a step on the first batch updates; None if it is the whole variable."""
         if any(self._arguments.get(name) for name in _OF_ALL_ROWS):
-            return shapes
+            return [None] * len(self._variables)
         recorder = _RecordingOptimizer()
         with _state_kept(self.model, recorder, 1):
             self.model.train_step(self._first)
         self.restore()
-        return [shape._replace(rows=rows) for shape, rows in zip(shapes, recorder.rows, strict=True)]
+        return recorder.rows
 
     def prepare(self, way: Way, measures: Measures = "usual") -> None:
         """Build the optimizer of a way and trace its function, with one call. Raises BadInput if it cannot be."""
-        self._trainings[way] = self._traced(self._optimizer(way, measures), way)
+        self._trainings[way] = self._traced(self._optimizer(way, measures), way, self._reads(way))
 
     def run(self, way: Way, calls: int) -> float:
         """Make so many calls of a prepared way, from the values of the beginning; returns the seconds."""
@@ -149,8 +172,14 @@ class Rehearsal:
             _release(training.optimizer)
 
     def count(self, way: Way, calls: int) -> Counts:
-        """Run a way with full measures. Raises BadInput for rows and for what else they cannot count."""
-        training = self._traced(self._optimizer(way, "full"), way)
+        """Run a way with full measures, with counted copies of the variables in place of reads of their memory.
+
+        Variables of which a step updates rows are read as usual: their torn reads are not counted. Raises BadInput for
+        what full measures cannot count.
+        """
+        optimizer = self._optimizer(way, "full")
+        optimizer.build(self.model.trainable_variables)
+        training = self._traced(optimizer, way, self._counted_reads(optimizer))
         try:
             seconds = self._time(training, way.workers, calls, begin=training.optimizer.reset_counters)
             stats: Stats = training.optimizer.counters()
@@ -158,6 +187,7 @@ class Rehearsal:
             _release(training.optimizer)
         expected = sum(row["expected"] for row in stats.lost)
         lost = sum(row["lost"] for row in stats.lost) / expected if expected else None
+        reads, torn = (sum(row[name] for row in stats.reads) for name in ("reads", "torn"))
         steps = calls * way.per_call
         names = [variable_name(number) for number in range(1, len(self._variables) + 1)]
         rows = [row | {"variable": name} for row, name in zip(stats.lost, names, strict=True)]
@@ -166,7 +196,10 @@ class Rehearsal:
             1e6 * sum(row.get(name) or 0.0 for row in stats.counters) / steps
             for name in ("lock_waited_s", "lock_held_s")
         )
-        return Counts(lost, waited_us, held_us, run) if held_us else Counts(lost, run=run)
+        return Counts(
+            lost=lost, reads=reads or None, torn=torn if reads else None,
+            waited_us=waited_us if held_us else None, held_us=held_us or None, run=run,
+        )  # fmt: skip
 
     def reached(self, way: Way, calls: int, validation: Any) -> tuple[float, dict[str, float]]:
         """The seconds, and the loss and the metrics, of a training by an optimizer that has made no step before.
@@ -176,7 +209,7 @@ class Rehearsal:
         optimizer = self._optimizer(way, "usual")
         optimizer.build(self.model.trainable_variables)
         state = [(variable.value, variable.value.numpy()) for variable in optimizer.variables]
-        training = self._traced(optimizer, way)
+        training = self._traced(optimizer, way, self._reads(way))
         try:
             for variable, value in state:
                 variable.assign(value)
@@ -207,8 +240,8 @@ class Rehearsal:
         self.model.reset_metrics()
         self.model.train_function = self.model.test_function = self.model.predict_function = None
 
-    def _traced(self, optimizer: Any, way: Way) -> _Training:
-        with _state_kept(self.model, optimizer, way.per_call), self._reading(way):
+    def _traced(self, optimizer: Any, way: Way, reads: AbstractContextManager[None]) -> _Training:
+        with _state_kept(self.model, optimizer, way.per_call), reads:
             self.model.make_train_function(force=True)
             train = self.model.train_function
             try:
@@ -250,6 +283,8 @@ class Rehearsal:
             return time.monotonic() - began
 
     def _optimizer(self, way: Way, measures: Measures) -> Any:
+        if way.step == "without update":
+            return _GradientsOnly()
         if way.strategy is None:
             return _KERAS[self._kind].from_config(self._arguments)
         arguments: Mapping[str, Any] = {
@@ -259,14 +294,20 @@ class Rehearsal:
         }
         return _TMFLOW[self._kind].from_config({**self._arguments, **arguments})
 
+    def _reads(self, way: Way) -> AbstractContextManager[None]:
+        """Workers read the memory of the variables, as `Workers.fit` does by default, or TensorFlow's values."""
+        if way.strategy is None or way.step == "with copies":
+            return nullcontext()
+        return shared_reads(self._variables)
+
     @contextmanager
-    def _reading(self, way: Way) -> Iterator[None]:
-        """Workers read the memory of the variables, as `Workers.fit` does by default."""
-        if way.strategy is None:
+    def _counted_reads(self, optimizer: StrategyOptimizer) -> Iterator[None]:
+        by_rows, whole = (
+            [one for one, rows in zip(self._variables, self._rows, strict=True) if (rows is None) == is_whole]
+            for is_whole in (False, True)
+        )
+        with shared_reads(by_rows), replaced_reads(whole, optimizer.copy):
             yield
-        else:
-            with shared_reads(self._variables):
-                yield
 
 
 def _release(optimizer: Any) -> None:

@@ -7,7 +7,8 @@ import math
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,10 @@ from tmflow.native.automatic import AUTO, Consistency
 from tmflow.parallel.threads import work_together
 from tmflow.spec.factors import MAX_STEP_US
 from tmflow.spec.shapes import Shape, shapes_text, variable_name
+
+if TYPE_CHECKING:
+    from tmflow.native._core import CounterRow
+    from tmflow.spec.factors import Measures
 
 WORK_ELEMENTS = 20_000  # of a worker's private array, which a second-level cache holds
 MAX_DRAWN = 1_000_000  # numbers of rows of a variable that are drawn in advance
@@ -77,40 +82,66 @@ class SizedVariables:
 
     def run(self, way: Way, calls: int) -> float:
         """The seconds of so many steps."""
-        return self._run(way, calls)
+        return self._run(way, calls)[0]
 
     def count(self, way: Way, calls: int) -> Counts:
-        """The share of the updates of elements that was lost."""
+        """The shares of lost updates and torn reads, and the times of locks; each step copies what it updates first.
+
+        Torn reads and the times are None for more rows than can be watched.
+        """
         calls = min(calls, 2**23)  # a float32 counts exactly up to 2^24
-        seconds = self._run(way, calls)
+        copying = replace(way, step="with copies")
+        try:
+            seconds, counters = self._run(copying, calls, "full")
+        except BadInput:
+            counters = []
+        if not counters:  # the exception does not hold the arrays any more
+            seconds, counters = self._run(copying, calls)
         rows: list[dict[str, Any]] = []
         for name, array in self._values.items():
             expected = calls * self._shapes[name].updated
             lost = expected - int(array.sum(dtype=np.float64))
             rows.append({"variable": name, "expected": expected, "lost": lost})
         share = sum(row["lost"] for row in rows) / sum(row["expected"] for row in rows)
-        return Counts(share, run=CountedRun(calls, seconds, rows))
+        run = CountedRun(calls, seconds, rows)
+        reads, torn = (sum(row[name] or 0 for row in counters) for name in ("reads", "torn"))
+        waited_us, held_us = (sum(row[name] for row in counters) / 1e3 / calls for name in ("waited_ns", "held_ns"))
+        return Counts(
+            lost=share, reads=reads or None, torn=torn if reads else None,
+            waited_us=waited_us if held_us else None, held_us=held_us or None, run=run,
+        )  # fmt: skip
 
-    def _run(self, way: Way, calls: int) -> float:
+    def _run(self, way: Way, calls: int, measures: Measures = "usual") -> tuple[float, list[CounterRow]]:
+        """The seconds of so many steps, and the counters of all variables."""
         for array in self._values.values():
             array.fill(0)
         shared = SharedParameters(
-            self._values, strategy=str(way.strategy), consistency=self._consistency if way.strategy == AUTO else None
-        )  # fmt: skip
+            self._values,
+            strategy=str(way.strategy),
+            consistency=self._consistency if way.strategy == AUTO else None,
+            measures=measures,
+            by_rows=[name for name, shape in self._shapes.items() if shape.rows is not None],
+        )
         numbers = itertools.count()  # whose next is atomic
 
         def step() -> bool:
             number = next(numbers)
             if number >= calls:
                 return False
+            gradients = {name: of[number % len(of)] for name, of in self._gradients.items()}
+            if way.step == "with copies":
+                for name, gradient in gradients.items():
+                    shared.copy(name, gradient[0] if isinstance(gradient, tuple) else None)
             self._work()
-            shared.apply({name: of[number % len(of)] for name, of in self._gradients.items()}, -1.0)
+            if way.step != "without update":
+                shared.apply(gradients, -1.0)
             return True
 
         try:
             began = time.monotonic()
             work_together(way.workers, step)
-            return time.monotonic() - began
+            seconds = time.monotonic() - began
+            return seconds, [row for rows in shared.counters().values() for row in rows]
         finally:
             shared.close()
 
@@ -137,7 +168,8 @@ def _gradients(shape: Shape) -> list[Any]:
         return [np.ones(shape.dimensions, np.float32)]
     values, random = np.ones((shape.rows, *shape.dimensions[1:]), np.float32), np.random.default_rng(0)
     drawn = max(2, min(64, MAX_DRAWN // shape.rows))
-    return [(random.choice(shape.dimensions[0], shape.rows, replace=False), values) for _ in range(drawn)]
+    numbers = (np.sort(random.choice(shape.dimensions[0], shape.rows, replace=False)) for _ in range(drawn))
+    return [(rows, values) for rows in numbers]
 
 
 def _arithmetic_speed() -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tmflow.advice.candidates import NO_LOCK
@@ -10,7 +10,7 @@ from tmflow.base.text import interval, listed
 from tmflow.native.automatic import AUTO
 
 if TYPE_CHECKING:
-    from tmflow.advice.advice import Accuracy, Advice, RankedWay
+    from tmflow.advice.advice import Accuracy, Advice, RankedWay, StepParts
     from tmflow.advice.measurement import Counts
 
 
@@ -32,8 +32,8 @@ def lines(advice: Advice) -> Iterator[str]:
     yield ""
     yield from _differences(advice)
     yield from _workers(advice)
-    for strategy, counted in advice.counts.items():
-        yield from _counted(strategy, counted)
+    yield from _parts(advice.parts)
+    yield from _losses(advice.counts)
     yield from _accuracy(advice.accuracy)
     for way, reason in advice.left_out.items():
         yield f"Not measured: {way}: {reason.rstrip('.')}."
@@ -84,18 +84,52 @@ def _workers(advice: Advice) -> Iterator[str]:
         yield f"By the number of workers, auto takes {listed(times)}."
 
 
+def _parts(parts: StepParts) -> Iterator[str]:
+    """What of a step is computing and reading, what the update, and what copies of the variables would cost."""
+    if parts.computing is not None:
+        computed = "computing and reading the variables in place" if parts.in_place else "the work between the updates"
+        reading = ", and what updates of others cost the reading" if parts.in_place else ""
+        yield (
+            f"Without its update a step of {parts.way} takes {interval(*parts.computing[:3])} of the time: that is "
+            f"{computed}. The rest is the update with its waiting{reading}."
+        )
+    if parts.copying is not None:
+        found = not parts.copying.low <= 1 <= parts.copying.high
+        copies = 'values of TensorFlow (reads="values")' if parts.in_place else "copies of the variables"
+        yield (
+            f"If it reads {copies} first, it takes {interval(*parts.copying[:3])} of the time"
+            f"{'' if found else ': no difference was found'}."
+        )
+
+
+def _losses(counts: Mapping[str, Counts | str]) -> Iterator[str]:
+    for strategy, counted in counts.items():
+        yield from _counted(strategy, counted)
+    if any(not isinstance(counted, str) and counted.torn is not None for counted in counts.values()):
+        yield (
+            "A read of a variable is torn if it has an update in one part and lacks it in another. Counted are copies "
+            "that each step of that run makes first; what a step reads in place changes while it computes, too."
+        )
+
+
 def _counted(strategy: str, counted: Counts | str) -> Iterator[str]:
     if isinstance(counted, str):
         yield f"What {strategy} loses is not counted: {counted.rstrip('.')}."
         return
     if counted.lost is not None:
         lost = "no update" if counted.lost == 0 else f"{100 * counted.lost:.2g} % of the updates of elements"
-        yield f"{strategy} lost {lost} in a run that counts."
+        yield f"{strategy} lost {lost} in a run that counts, and {_torn(counted.torn, counted.reads)}."
     if counted.waited_us is not None and counted.held_us is not None:
         yield (
             f"A step's updates waited {counted.waited_us:.2g} us for locks in it and held them for "
-            f"{counted.held_us:.2g} us, summed over the variables. All else is reads, gradients, and TensorFlow's work."
+            f"{counted.held_us:.2g} us, summed over the variables."
         )
+
+
+def _torn(torn: int | None, reads: int | None) -> str:
+    if torn is None or not reads:
+        return "torn reads are not counted"
+    return f"{f'{100 * torn / reads:.2g} %' if torn else 'none'} of its {reads:,} reads of variables were torn"
 
 
 def _accuracy(reached: Sequence[Accuracy]) -> Iterator[str]:

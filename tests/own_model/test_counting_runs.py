@@ -1,0 +1,134 @@
+"""What a way loses, how many reads are torn, and where the time of a step goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.own_model.digits import digits_model
+from tmflow.advice.candidates import Way
+from tmflow.advice.sized_variables import SizedVariables
+from tmflow.spec.shapes import Shape
+
+
+def test_lost_updates_of_sized_variables_are_counted() -> None:
+    subject = SizedVariables([Shape((300, 10)), Shape((10,))], 0, consistency="block")
+    for strategy in ("auto", "striped", "lock"):
+        assert subject.count(Way(strategy, 2), 2000).lost == 0
+    counted = subject.count(Way("nolock", 1), 500)
+    assert counted.lost == 0
+    assert counted.run is not None
+    assert counted.run.steps == 500
+    assert counted.run.lost == [
+        {"variable": "variable 1", "expected": 1_500_000, "lost": 0},
+        {"variable": "variable 2", "expected": 5000, "lost": 0},
+    ]
+    arrays = subject._values
+    assert all((array == 500).all() for array in arrays.values())
+
+
+def test_rows_of_sized_variables_are_updated_and_counted() -> None:
+    subject = SizedVariables([Shape((50, 4), rows=3), Shape((10,))], 0, consistency="block")
+    assert subject.description == "210 float32 in 2 variables, 22 of which are updated after every 0 us of work"
+    for strategy in ("auto", "striped", "lock"):
+        assert subject.count(Way(strategy, 2), 2000).lost == 0
+    rows = subject._values["variable 1"]
+    assert rows.sum() == 2000 * 3 * 4
+    assert (rows == rows[:, :1]).all()  # whole rows
+    assert len(np.unique(rows[:, 0])) > 1  # different ones in different steps
+
+
+def test_torn_reads_of_sized_variables_are_counted() -> None:
+    subject = SizedVariables([Shape((300, 10)), Shape((50, 4), rows=3)], 0, consistency="block")
+    alone = subject.count(Way("nolock", 1), 500)
+    assert (alone.reads, alone.torn) == (1000, 0)
+    assert subject.count(Way("lock", 2), 500).reads == 1000
+    elsewhere = subject.count(Way("atomic", 2), 200)  # each element is changed by itself
+    assert elsewhere.lost == 0
+
+
+def test_rows_that_are_too_many_to_watch_are_counted_by_their_values() -> None:
+    counted = SizedVariables([Shape((1_100_000, 1), rows=3)], 0, consistency="block").count(Way("lock", 2), 50)
+    assert (counted.lost, counted.reads, counted.torn) == (0, None, None)
+
+
+def test_parts_of_a_step_of_sized_variables() -> None:
+    subject = SizedVariables([Shape((200_000,))], 0, consistency="block")
+    whole, without, copies = (Way("lock", 1, 1, step) for step in ("whole", "without update", "with copies"))
+    times = [{way: subject.run(way, 50) for way in (whole, copies, without)} for _ in range(5)]
+    assert all((array == 0).all() for array in subject._values.values())  # after the last one
+    fastest = {way: min(time[way] for time in times) for way in (whole, copies, without)}
+    assert fastest[without] < fastest[whole] < fastest[copies]
+
+
+def test_work_between_updates_takes_about_its_time() -> None:
+    idle, busy = (SizedVariables([Shape((10,))], us, consistency="block") for us in (0, 2000))
+    assert busy.run(Way("lock", 1), 20) > idle.run(Way("lock", 1), 20) + 20 * 0.0015
+
+
+@pytest.mark.slow
+class TestOfAModel:
+    """With a Keras model."""
+
+    @pytest.fixture(autouse=True)
+    def _keras(self) -> None:
+        pytest.importorskip("keras", reason="Keras comes with TensorFlow")
+
+    def test_every_read_of_the_run_that_counts_is_counted(self) -> None:
+        from tmflow.advice.rehearsal import Rehearsal
+
+        model, data, _ = digits_model()
+        rehearsal = Rehearsal(model, data, consistency="block")
+        alone = rehearsal.count(Way("nolock", 1, 4), 10)
+        assert (alone.lost, alone.reads, alone.torn) == (0, 10 * 4 * 4, 0)  # 4 variables, each read once in a step
+        assert rehearsal.count(Way("lock", 2, 4), 10).reads == 160
+        rehearsal.close()
+
+    def test_a_step_without_its_update_computes_the_gradients_and_changes_nothing(self) -> None:
+        import keras
+        import tensorflow as tf
+
+        from tmflow.advice.rehearsal import Rehearsal
+
+        computed: list[int] = []
+
+        def count(gradient: Any) -> Any:
+            computed.append(1)
+            return gradient
+
+        @tf.custom_gradient
+        def watched(values: Any) -> Any:
+            # Stateless, so that TensorFlow leaves it out where nothing needs its result.
+            return values, lambda gradient: tf.numpy_function(count, [gradient], gradient.dtype, stateful=False)
+
+        model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(10), keras.layers.Lambda(watched)])
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        data = tf.data.Dataset.from_tensors((np.ones((8, 64), "f4"), np.ones((8, 10), "f4")))
+        rehearsal = Rehearsal(model, data, consistency="block")
+        before = model.get_weights()
+        way = Way("lock", 1, 4, "without update")
+        rehearsal.prepare(way)
+        computed.clear()
+        rehearsal.run(way, 5)
+        assert len(computed) == (1 + 5) * 4  # a call before the clock, and 4 steps in each
+        for value, was in zip(model.get_weights(), before, strict=True):
+            np.testing.assert_array_equal(value, was)
+        rehearsal.close()
+
+    def test_copies_train_as_the_memory_does(self) -> None:
+        from tmflow.advice.rehearsal import Rehearsal
+
+        values = {}
+        for step in ("whole", "with copies"):
+            model, data, _ = digits_model()
+            model.layers[1].rate = 0  # of the dropout, whose masks would differ
+            rehearsal = Rehearsal(model, data, consistency="block")
+            way = Way("lock", 1, 4, step)
+            rehearsal.prepare(way)
+            rehearsal._batches = iter(data)
+            rehearsal.run(way, 5)
+            values[step] = model.get_weights()
+        for one, other in zip(*values.values(), strict=True):
+            np.testing.assert_array_equal(one, other)
