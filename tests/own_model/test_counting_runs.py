@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 from tests.own_model.digits import digits_model
+from tmflow.advice.advice import Advice, RankedWay, StepParts
 from tmflow.advice.candidates import Way
+from tmflow.advice.measurement import Counts
 from tmflow.advice.sized_variables import SizedVariables
+from tmflow.analysis.stats import Interval
+from tmflow.base.errors import BadInput
 from tmflow.spec.shapes import Shape
 
 
@@ -99,15 +103,26 @@ class TestOfAModel:
             return gradient
 
         @tf.custom_gradient
-        def watched(values: Any) -> Any:
+        def watched(kernel: Any) -> Any:
             # Stateless, so that TensorFlow leaves it out where nothing needs its result.
-            return values, lambda gradient: tf.numpy_function(count, [gradient], gradient.dtype, stateful=False)
+            return kernel, lambda gradient: tf.numpy_function(count, [gradient], gradient.dtype, stateful=False)
 
-        model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(10), keras.layers.Lambda(watched)])
+        class Product(keras.layers.Layer):
+            def build(self, shape: Any) -> None:
+                self.kernel = self.add_weight(shape=(shape[-1], 10), name="kernel")
+                self.add_weight(shape=(3,), name="unused")
+
+            def call(self, inputs: Any) -> Any:
+                return inputs @ watched(self.kernel)
+
+        model = keras.Sequential([keras.Input((64,)), Product()])
         model.compile(keras.optimizers.SGD(0.1), "mse")
         data = tf.data.Dataset.from_tensors((np.ones((8, 64), "f4"), np.ones((8, 10), "f4")))
         rehearsal = Rehearsal(model, data, consistency="block")
         before = model.get_weights()
+        with pytest.warns(UserWarning, match="Gradients do not exist for variables"):
+            counted = rehearsal.count(Way("lock", 1, 4), 5)  # the weight that is not used is not counted
+        assert [row["variable"] for row in counted.run.lost] == ["variable 1"]
         way = Way("lock", 1, 4, "without update")
         rehearsal.prepare(way)
         computed.clear()
@@ -132,3 +147,65 @@ class TestOfAModel:
             values[step] = model.get_weights()
         for one, other in zip(*values.values(), strict=True):
             np.testing.assert_array_equal(one, other)
+
+    def test_an_embedding_that_needs_too_many_counts_is_refused_with_the_reason(self) -> None:
+        import keras
+        import tensorflow as tf
+
+        from tmflow.advice.rehearsal import Rehearsal
+
+        model = keras.Sequential([keras.layers.Embedding(50_000, 100), keras.layers.Flatten(), keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        data = tf.data.Dataset.from_tensors((np.ones((8, 2), np.int64), np.ones((8, 1), "f4")))
+        rehearsal = Rehearsal(model, data, consistency="block")
+        with pytest.raises(BadInput, match=r"^full measures would need 1250000 counts of rows"):
+            rehearsal.count(Way("striped", 1, 4), 5)
+        assert rehearsal.count(Way("lock", 1, 4), 5).lost == 0
+        rehearsal.close()
+
+
+class TestText:
+    """What the screen says of the counts and of the parts of a step."""
+
+    def said(self, counts: Counts, parts: StepParts, rounds: int = 6) -> list[str]:
+        ranking = [RankedWay(Way("auto", 2), 10.0, None, True)]
+        return str(Advice("", "", 2, "block", rounds, None, ranking, {"auto": counts}, parts, [], [], {})).splitlines()
+
+    @pytest.mark.parametrize(
+        ("torn", "share"), [(0, "none"), (1, "0.1 %"), (995, "99.5 %"), (999, "99.9 %"), (1000, "100 %")]
+    )
+    def test_torn_reads(self, torn: int, share: str) -> None:
+        counted = Counts(0.0, 1000, torn, 0.05, 1234.0)
+        said = self.said(counted, StepParts(Way("auto", 2), True, None, None))
+        assert f"auto lost no update in a run that counts, and {share} of its 1,000 counted reads were torn." in said
+        assert any("waited 0.05 us for locks in it and held them for 1.23e+03 us" in line for line in said)
+
+    def test_what_cannot_be_counted_has_its_reason(self) -> None:
+        said = self.said(Counts(0.002, uncounted="too many."), StepParts(Way("auto", 2), True, None, None))
+        sentence = "auto lost 0.2 % of the updates of elements in a run that counts, and torn reads are not counted"
+        assert f"{sentence} (too many)." in said
+
+    @pytest.mark.parametrize(
+        ("computing", "sentence"),
+        [
+            (Interval(0.7, 0.6, 0.8, 6), "[0.600, 0.800] of the time: that is computing and reading the variables in"),
+            (Interval(1.0, 0.9, 1.1, 6), "[0.900, 1.100] of the time: no time of the update was found."),
+        ],
+    )
+    def test_a_step_without_its_update(self, computing: Interval, sentence: str) -> None:
+        said = self.said(Counts(0.0), StepParts(Way("auto", 2), True, computing, None))
+        assert any(sentence in line for line in said)
+
+    @pytest.mark.parametrize(
+        ("copying", "rounds", "end"),
+        [
+            (Interval(1.2, 1.1, 1.3, 6), 6, "of the time."),
+            (Interval(1.2, 1.1, 1.3, 3), 3, "of the time: no difference was found."),
+            (Interval(1.0, 0.9, 1.1, 6), 6, "of the time: no difference was found."),
+            (Interval(0.8, 0.7, 0.9, 6), 6, "of the time, which is an argument of fit."),
+        ],
+    )
+    def test_reads_of_values(self, copying: Interval, rounds: int, end: str) -> None:
+        said = self.said(Counts(0.0), StepParts(Way("auto", 2), True, None, copying), rounds)
+        (line,) = [line for line in said if line.startswith('With reads="values" a step of auto, 2 workers takes ')]
+        assert line.endswith(end)

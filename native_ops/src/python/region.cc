@@ -46,7 +46,7 @@ std::string with_rows(const auto& array, std::size_t rows) {
 std::size_t width_of(const auto& array) {
   const std::size_t rows = array.ndim() == 0 ? 0 : array.shape(0);
   if (rows == 0 || array.size() == 0) {
-    throw nb::value_error(("an array of shape " + shape_of(array) + " has no rows to update").c_str());
+    throw nb::value_error(("an array of shape " + shape_of(array) + " has no rows").c_str());
   }
   return array.size() / rows;
 }
@@ -192,13 +192,11 @@ class Region {
                              int worker) {
     const ReadArray<std::int64_t> row = row_numbers(rows);
     const std::vector<std::int64_t> numbers(row.data(), row.data() + row.size());
-    const std::size_t width = width_of(held.array);
-    const auto n_rows = static_cast<std::int64_t>(held.array.shape(0));
-    if (std::ranges::adjacent_find(numbers, std::greater_equal<>()) != numbers.end() ||
-        (!numbers.empty() && (numbers.front() < 0 || numbers.back() >= n_rows))) {
-      throw nb::value_error(
-          ("rows must be in ascending order, each once, and below " + std::to_string(n_rows)).c_str());
+    if (std::ranges::adjacent_find(numbers, std::greater_equal<>()) != numbers.end()) {
+      throw nb::value_error("rows must be in ascending order, each once");
     }
+    const std::size_t width = width_of(held.array);
+    check_rows(numbers, held.array.shape(0));
     const WritableArray<T> array = destination<T>(into, with_rows(held.array, row.size()));
     const nb::gil_scoped_release released;
     held.variable.copy_rows(strategy, parameters, numbers, width, {array.data(), array.size()}, worker);

@@ -113,9 +113,7 @@ class ApplyOp : public tensorflow::OpKernel {
       target.set_slot_mutexes(slots->mutexes());
     }
     if (!fetches_under_mutex_) target.begin();
-    const std::size_t width = update.rows == nullptr ? 0 : update.rows->width;
-    if (width != 0 && resource->full()) target.inspect();  // gives the rows the size of the variable
-    if (VariableMeasures* const measures = tracked.measures(strategy_, parameters_, update.size(), width)) {
+    if (VariableMeasures* const measures = measures_of(tracked, target, update)) {
       measures->around(update, worker.number(),
                        [&](const auto& measured) { strategy.apply(target, measured, stats); });
     } else {
@@ -124,6 +122,21 @@ class ApplyOp : public tensorflow::OpKernel {
   }
 
  private:
+  // The measures for an update of the region; null if nothing is measured.
+  VariableMeasures* measures_of(TrackedVariable& tracked, VariableRegion<T>& target,
+                                const GradientDescent<T>& update) {
+    const RowGradient<T>* const rows = update.rows;
+    if (rows == nullptr) {
+      return tracked.measures(strategy_, parameters_, 0, update.size(), [&] { return update.size(); });
+    }
+    const std::size_t end_row = rows->rows.empty() ? 0 : static_cast<std::size_t>(rows->rows.back()) + 1;
+    return tracked.measures(strategy_, parameters_, rows->width, end_row * rows->width, [&] {
+      // An update that has begun knows its size, and must not wait for the mutex: its holder may wait for it.
+      if (update.size() == 0) target.inspect();
+      return update.size();
+    });
+  }
+
   std::string strategy_;
   std::vector<std::string> parameters_;
   int variable_ = 0;

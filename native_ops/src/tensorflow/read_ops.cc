@@ -231,7 +231,7 @@ class LookOp : public OpKernel {
     VariableRegion<T>&& target = region(destination);
     auto& strategy = tracked.strategy<T>(state, strategy_, parameters_);
     const auto measures = [&](std::size_t elements) {
-      return tracked.measures(strategy_, parameters_, elements, 0);
+      return tracked.measures(strategy_, parameters_, 0, elements, [&] { return elements; });
     };
     kind_->run(Variable<T>{context, *resource, variable_, measures, target, strategy, destination});
   }

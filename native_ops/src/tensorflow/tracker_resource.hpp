@@ -37,25 +37,27 @@ class TrackedVariable {
     return state.strategy<T>(name, parameters);
   }
 
-  // The measures of the variable, which has that many elements; null if nothing is measured. `width`: the
-  // length of a row for an update of rows, else 0. Throws StatusError if it had another number of elements
-  // before, or if the first use was of whole variables and this one is of rows, or the other way round.
+  // The measures of the variable; null if nothing is measured. `width`: the length of a row for an update of
+  // rows, else 0. `elements()`: the size of the variable; the first use and those of the whole variable call
+  // it. `end`: where the update ends. Throws StatusError if the variable had another size before, or if the
+  // first use was of the whole variable and this one is of rows, or the other way round.
+  template <class Elements>
   VariableMeasures* measures(const std::string& strategy, const std::vector<std::string>& parameters,
-                             std::size_t elements, std::size_t width) {
+                             std::size_t width, std::size_t end, const Elements& elements) {
     if (measured_workers_ == 0) return nullptr;
     std::call_once(*measured_, [&] {
-      measures_ = std::make_unique<VariableMeasures>(strategy, parameters, elements, measured_workers_, width,
-                                                     has_slots_);
+      measures_ = std::make_unique<VariableMeasures>(strategy, parameters, elements(), measured_workers_,
+                                                     width, has_slots_, /*watches_rows=*/false);
     });
     if (measures_->by_rows() != (width != 0)) {
       throw StatusError(absl::InvalidArgumentError(
           "full measures need updates of whole variables, or updates of rows: this variable has had some of "
           "each, or it was copied before its rows were updated"));
     }
-    if (measures_->elements() != elements) {
+    if (width == 0 ? measures_->elements() != elements() : end > measures_->elements()) {
       throw StatusError(absl::InvalidArgumentError(
-          absl::StrCat("the variable has ", elements, " elements but had ", measures_->elements(),
-                       " before: with full measures its shape must not change")));
+          absl::StrCat("the variable had ", measures_->elements(),
+                       " elements before: with full measures its shape must not change")));
     }
     return measures_.get();
   }

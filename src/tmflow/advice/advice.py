@@ -121,7 +121,8 @@ class Advice:
             for name, counted in self.counts.items()
         }
         ranking, parts = [_json_row(row) for row in self.ranking], _json_parts(self.parts)
-        return asdict(self) | {"ranking": ranking, "counts": counts, "parts": parts}
+        accuracy = [_json_way(one.way) | {"seconds": one.seconds, "reached": one.reached} for one in self.accuracy]
+        return asdict(self) | {"ranking": ranking, "counts": counts, "parts": parts, "accuracy": accuracy}
 
 
 def advise(
@@ -291,20 +292,24 @@ def step_parts(measured: Measurement, way: Way, *, in_place: bool) -> StepParts:
 def _json_parts(parts: StepParts) -> dict[str, Any]:
     ratios = {"computing": parts.computing, "copying": parts.copying}
     values = {name: None if ratio is None else list(ratio[:3]) for name, ratio in ratios.items()}
-    return {"strategy": parts.way.strategy, "workers": parts.way.workers, **values}
+    way = {"strategy": parts.way.strategy, "workers": parts.way.workers, "reads_in_place": parts.in_place}
+    return way | values
+
+
+def _json_way(way: Way) -> dict[str, Any]:
+    return {"strategy": way.strategy, "workers": way.workers, "steps_per_call": way.per_call}
 
 
 def _json_row(row: RankedWay) -> dict[str, Any]:
     ratio, low, high = (None, None, None) if row.ratio is None else row.ratio[:3]
-    return {
-        "strategy": row.way.strategy, "workers": row.way.workers, "steps_per_call": row.way.per_call,
+    return _json_way(row.way) | {
         "us_per_step": row.us, "ratio": ratio, "ratio_low": low, "ratio_high": high,
         "candidate": row.candidate,
     }  # fmt: skip
 
 
-def _json_counts(counted: Counts) -> dict[str, float | int | None]:
-    return {name: getattr(counted, name) for name in ("lost", "reads", "torn", "waited_us", "held_us")}
+def _json_counts(counted: Counts) -> dict[str, Any]:
+    return {name: getattr(counted, name) for name in ("lost", "reads", "torn", "waited_us", "held_us", "uncounted")}
 
 
 def check(workers: int, consistency: str, seconds: float) -> automatic.Consistency:

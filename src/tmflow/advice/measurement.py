@@ -35,9 +35,9 @@ class Counts(NamedTuple):
 
     lost: the share of the updates of elements, None if it is not counted. reads: how many reads of variables there
     were, since each step of this run first copies what it reads; torn: how many of them were torn, None if they cannot
-    be told apart. waited_us, held_us: microseconds of a step in which its updates waited for locks and held them,
-    summed over the variables, which TensorFlow updates at the same time; None if the strategy has no such locks. run:
-    the run itself.
+    be told apart, and then uncounted says why. waited_us, held_us: microseconds of a step in which its updates waited
+    for locks and held them, summed over the variables, which TensorFlow updates at the same time; None if the strategy
+    has no such locks. run: the run itself.
     """
 
     lost: float | None
@@ -45,6 +45,7 @@ class Counts(NamedTuple):
     torn: int | None = None
     waited_us: float | None = None
     held_us: float | None = None
+    uncounted: str | None = None
     run: CountedRun | None = None
 
 

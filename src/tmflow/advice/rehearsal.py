@@ -36,13 +36,19 @@ _OF_ALL_ROWS = ("clipnorm", "clipvalue", "global_clipnorm", "weight_decay")  # a
 
 
 class _RecordingOptimizer(keras.optimizers.SGD):  # type: ignore[misc]  # Keras has no type hints
-    """An optimizer that updates nothing, and notes how many rows of each variable it was to update: None for all."""
+    """An optimizer that updates nothing, and notes how many rows it was to update of the variables with such gradients.
 
-    rows: Sequence[int | None] = ()
+    rows: by the `id` of the variable.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: dict[int, int] = {}
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
-        slices = [gradient if isinstance(gradient, tf.IndexedSlices) else None for gradient in grads]
-        self.rows = [None if one is None else len(np.unique(one.indices)) for one in slices]
+        for gradient, variable in zip(grads, trainable_variables, strict=True):
+            if isinstance(gradient, tf.IndexedSlices):
+                self.rows[id(variable)] = len(np.unique(gradient.indices))
 
 
 class _GradientsOnly(keras.optimizers.SGD):  # type: ignore[misc]
@@ -57,7 +63,8 @@ class _GradientsOnly(keras.optimizers.SGD):  # type: ignore[misc]
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
         del trainable_variables
-        values = [one.values if isinstance(one, tf.IndexedSlices) else one for one in grads]
+        given = [gradient for gradient in grads if gradient is not None]  # None: the loss does not use the variable
+        values = [one.values if isinstance(one, tf.IndexedSlices) else one for one in given]
         firsts = [tf.cast(tf.reshape(value, [-1])[:1], tf.float32) for value in values]
         self._stored.assign(tf.reduce_sum(tf.concat(firsts, 0)))
         self._iterations.assign_add(1)
@@ -157,7 +164,7 @@ class Rehearsal:
         with _state_kept(self.model, recorder, 1):
             self.model.train_step(self._first)
         self.restore()
-        return recorder.rows
+        return [recorder.rows.get(id(variable)) for variable in self.model.trainable_variables]
 
     def prepare(self, way: Way, measures: Measures = "usual") -> None:
         """Build the optimizer of a way and trace its function, with one call. Raises BadInput if it cannot be."""
@@ -179,7 +186,7 @@ class Rehearsal:
         """
         optimizer = self._optimizer(way, "full")
         optimizer.build(self.model.trainable_variables)
-        training = self._traced(optimizer, way, self._counted_reads(optimizer))
+        training = self._traced(optimizer, way, self._counted_reads(optimizer), refused="")
         try:
             seconds = self._time(training, way.workers, calls, begin=training.optimizer.reset_counters)
             stats: Stats = training.optimizer.counters()
@@ -189,8 +196,8 @@ class Rehearsal:
         lost = sum(row["lost"] for row in stats.lost) / expected if expected else None
         reads, torn = (sum(row[name] for row in stats.reads) for name in ("reads", "torn"))
         steps = calls * way.per_call
-        names = [variable_name(number) for number in range(1, len(self._variables) + 1)]
-        rows = [row | {"variable": name} for row, name in zip(stats.lost, names, strict=True)]
+        numbers = {variable.path: number for number, variable in enumerate(self.model.trainable_variables, start=1)}
+        rows = [row | {"variable": variable_name(numbers[row["variable"]])} for row in stats.lost]
         run = CountedRun(steps, seconds, rows)
         waited_us, held_us = (
             1e6 * sum(row.get(name) or 0.0 for row in stats.counters) / steps
@@ -240,7 +247,14 @@ class Rehearsal:
         self.model.reset_metrics()
         self.model.train_function = self.model.test_function = self.model.predict_function = None
 
-    def _traced(self, optimizer: Any, way: Way, reads: AbstractContextManager[None]) -> _Training:
+    def _traced(
+        self,
+        optimizer: Any,
+        way: Way,
+        reads: AbstractContextManager[None],
+        refused: str = "{way} cannot train this model: ",
+    ) -> _Training:
+        """`refused`: what an error of TensorFlow begins with."""
         with _state_kept(self.model, optimizer, way.per_call), reads:
             self.model.make_train_function(force=True)
             train = self.model.train_function
@@ -248,7 +262,7 @@ class Rehearsal:
                 with parallel.atomic_additions:
                     train(self._batches)
             except tf.errors.OpError as error:
-                raise BadInput(f"{way} cannot train this model: {_last_line(error)}") from error
+                raise BadInput(refused.format(way=way) + _last_line(error)) from error
             finally:
                 _release(optimizer)
         return _Training(optimizer, train)

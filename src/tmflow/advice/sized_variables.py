@@ -45,7 +45,7 @@ class SizedVariables:
     def __init__(self, shapes: Sequence[Shape], step_us: float, *, consistency: Consistency) -> None:
         """`step_us`: what a step takes but for the updates. Raises BadInput for a negative time."""
         if not 0 <= step_us <= MAX_STEP_US:
-            raise BadInput(f"a step of {step_us:g} microseconds is none of 0 to {MAX_STEP_US:,}.")
+            raise BadInput(f"step_us is {step_us:,.12g}, but should be a number from 0 to {MAX_STEP_US:,}.")
         self._shapes = {variable_name(number): shape for number, shape in enumerate(shapes, start=1)}
         self._values = {name: np.zeros(shape.dimensions, np.float32) for name, shape in self._shapes.items()}
         self._gradients = {name: _gradients(shape) for name, shape in self._shapes.items()}
@@ -87,15 +87,15 @@ class SizedVariables:
     def count(self, way: Way, calls: int) -> Counts:
         """The shares of lost updates and torn reads, and the times of locks; each step copies what it updates first.
 
-        Torn reads and the times are None for more rows than can be watched.
+        Torn reads and the times are None where there are more rows than can be watched.
         """
         calls = min(calls, 2**23)  # a float32 counts exactly up to 2^24
-        copying = replace(way, step="with copies")
+        copying, uncounted = replace(way, step="with copies"), None
         try:
             seconds, counters = self._run(copying, calls, "full")
-        except BadInput:
-            counters = []
-        if not counters:  # the exception does not hold the arrays any more
+        except BadInput as error:
+            uncounted = str(error)
+        if uncounted is not None:  # the exception does not hold the arrays any more
             seconds, counters = self._run(copying, calls)
         rows: list[dict[str, Any]] = []
         for name, array in self._values.items():
@@ -108,7 +108,7 @@ class SizedVariables:
         waited_us, held_us = (sum(row[name] for row in counters) / 1e3 / calls for name in ("waited_ns", "held_ns"))
         return Counts(
             lost=share, reads=reads or None, torn=torn if reads else None,
-            waited_us=waited_us if held_us else None, held_us=held_us or None, run=run,
+            waited_us=waited_us if held_us else None, held_us=held_us or None, uncounted=uncounted, run=run,
         )  # fmt: skip
 
     def _run(self, way: Way, calls: int, measures: Measures = "usual") -> tuple[float, list[CounterRow]]:
@@ -119,6 +119,7 @@ class SizedVariables:
             self._values,
             strategy=str(way.strategy),
             consistency=self._consistency if way.strategy == AUTO else None,
+            workers=None if measures == "usual" else way.workers,  # full measures take memory for each
             measures=measures,
             by_rows=[name for name, shape in self._shapes.items() if shape.rows is not None],
         )

@@ -32,7 +32,7 @@ def lines(advice: Advice) -> Iterator[str]:
     yield ""
     yield from _differences(advice)
     yield from _workers(advice)
-    yield from _parts(advice.parts)
+    yield from _parts(advice.parts, advice.rounds)
     yield from _losses(advice.counts)
     yield from _accuracy(advice.accuracy)
     for way, reason in advice.left_out.items():
@@ -84,21 +84,23 @@ def _workers(advice: Advice) -> Iterator[str]:
         yield f"By the number of workers, auto takes {listed(times)}."
 
 
-def _parts(parts: StepParts) -> Iterator[str]:
+def _parts(parts: StepParts, rounds: int) -> Iterator[str]:
     """What of a step is computing and reading, what the update, and what copies of the variables would cost."""
     if parts.computing is not None:
-        computed = "computing and reading the variables in place" if parts.in_place else "the work between the updates"
-        reading = ", and what updates of others cost the reading" if parts.in_place else ""
-        yield (
-            f"Without its update a step of {parts.way} takes {interval(*parts.computing[:3])} of the time: that is "
-            f"{computed}. The rest is the update with its waiting{reading}."
-        )
+        without = f"Without its update a step of {parts.way} takes {interval(*parts.computing[:3])} of the time"
+        if parts.computing.high < 1:
+            computed = "computing and reading the variables in place" if parts.in_place else "the work between updates"
+            reading = ", and what updates of others cost the reading" if parts.in_place else ""
+            yield f"{without}: that is {computed}. The rest is the update with its waiting{reading}."
+        else:
+            yield f"{without}: no time of the update was found."
     if parts.copying is not None:
-        found = not parts.copying.low <= 1 <= parts.copying.high
-        copies = 'values of TensorFlow (reads="values")' if parts.in_place else "copies of the variables"
+        copies = 'With reads="values"' if parts.in_place else "If it copies the variables first,"
+        found = rounds >= CONCLUSIVE_ROUNDS and not parts.copying.low <= 1 <= parts.copying.high
+        faster = ", which is an argument of fit" if found and parts.in_place and parts.copying.high < 1 else ""
         yield (
-            f"If it reads {copies} first, it takes {interval(*parts.copying[:3])} of the time"
-            f"{'' if found else ': no difference was found'}."
+            f"{copies} a step of {parts.way} takes {interval(*parts.copying[:3])} of the time"
+            f"{faster if found else ': no difference was found'}."
         )
 
 
@@ -117,19 +119,25 @@ def _counted(strategy: str, counted: Counts | str) -> Iterator[str]:
         yield f"What {strategy} loses is not counted: {counted.rstrip('.')}."
         return
     if counted.lost is not None:
-        lost = "no update" if counted.lost == 0 else f"{100 * counted.lost:.2g} % of the updates of elements"
-        yield f"{strategy} lost {lost} in a run that counts, and {_torn(counted.torn, counted.reads)}."
+        lost = "no update" if counted.lost == 0 else f"{_share(counted.lost)} of the updates of elements"
+        yield f"{strategy} lost {lost} in a run that counts, and {_torn(counted)}."
     if counted.waited_us is not None and counted.held_us is not None:
         yield (
-            f"A step's updates waited {counted.waited_us:.2g} us for locks in it and held them for "
-            f"{counted.held_us:.2g} us, summed over the variables."
+            f"A step's updates waited {counted.waited_us:,.3g} us for locks in it and held them for "
+            f"{counted.held_us:,.3g} us, summed over the variables."
         )
 
 
-def _torn(torn: int | None, reads: int | None) -> str:
-    if torn is None or not reads:
-        return "torn reads are not counted"
-    return f"{f'{100 * torn / reads:.2g} %' if torn else 'none'} of its {reads:,} reads of variables were torn"
+def _torn(counted: Counts) -> str:
+    if counted.torn is None or not counted.reads:
+        reason = "" if counted.uncounted is None else f" ({counted.uncounted.rstrip('.')})"
+        return f"torn reads are not counted{reason}"
+    torn = _share(counted.torn / counted.reads) if counted.torn else "none"
+    return f"{torn} of its {counted.reads:,} counted reads were torn"
+
+
+def _share(fraction: float) -> str:
+    return f"{100 * fraction:.3g} %"
 
 
 def _accuracy(reached: Sequence[Accuracy]) -> Iterator[str]:

@@ -43,15 +43,17 @@ class SharedParameters:
         strategy: "auto" or a variant such as "striped:block=0". consistency: what concurrent updates must guarantee,
         one of none, element, block and tensor; with "auto" it selects the strategy, and is "block" if it is not given.
         workers: how many calls can run at once without waiting; twice the number of processors if it is not given.
-        measures: "full" also counts lost updates and torn reads and times locks, which is slower. by_rows: with full
-        measures the names of the arrays whose updates all change rows; those of the others change whole arrays.
+        measures: "full" also counts lost updates and torn reads and times locks, which takes time, and memory for each
+        of the `workers`. by_rows: with full measures the names of the arrays whose updates all change rows; those of
+        the others change whole arrays.
 
         Raises BadInput for what is wrong, for arrays that share memory with each other or with those of other live
         SharedParameters, and Unsupported for a strategy that cannot run here.
         """
         if not arrays:
             raise BadInput("there are no arrays to share.")
-        if missing := sorted(set(by_rows) - set(arrays)):
+        by_rows = {by_rows} if isinstance(by_rows, str) else set(by_rows)
+        if missing := sorted(by_rows - set(arrays)):
             raise BadInput(f"by_rows has '{missing[0]}', but there is no such array; there are: {', '.join(arrays)}.")
         self._strategy, places = automatic.resolve(strategy, consistency), automatic.check_workers(workers)
         self._arrays: dict[str, NDArray[Any]] = {}
@@ -117,9 +119,9 @@ class SharedParameters:
     def copy(self, name: str, rows: Any = None) -> NDArray[Any]:
         """A copy of the memory of an array, or of some of its rows, without the strategy.
 
-        rows: their numbers, in ascending order and each once. While others update, the copy may be torn: it may contain
-        an update in one part and lack it in another. Full measures count this. Raises BadInput for an unknown name and
-        for rows that the array does not have.
+        While others update, the copy may be torn: it may contain an update in one part and lack it in another. Full
+        measures count this for copies of whole arrays and, with `by_rows`, for copies of rows. Raises BadInput for an
+        unknown name and for rows that the array does not have.
         """
         array, region = self._arrays[self._name(name)], self._regions[name]
         strategy, parameters = self._strategy.name, self._strategy.native_arguments
@@ -128,9 +130,10 @@ class SharedParameters:
                 into = np.empty_like(array)
                 region.copy(strategy, into, _ANY_WORKER, parameters)
             else:
-                numbers = _row_numbers(rows)
+                numbers, places = np.unique(_row_numbers(rows), return_inverse=True)
                 into = np.empty((len(numbers), *array.shape[1:]), array.dtype)
                 region.copy_rows(strategy, numbers, into, _ANY_WORKER, parameters)
+                into = into[places]
         except ValueError as error:
             raise BadInput(f"{name}: {error}.") from error
         return into
@@ -138,8 +141,9 @@ class SharedParameters:
     def counters(self) -> dict[str, list[_core.CounterRow]]:
         """For each array, the updates and the outcomes of transactions, by places of concurrent calls.
 
-        With full measures also the reads and the torn ones, None where they cannot be told apart, and the times of
-        locks; otherwise these are 0. Call it while no thread updates.
+        With full measures also the times of locks, else 0, and the reads and torn ones: None where they cannot be told
+        apart, and with usual measures. The reads are `copy`, and `read` of arrays that are not `by_rows`. Call it while
+        no thread updates.
         """
         return {name: region.counters() for name, region in self._regions.items()}
 
@@ -166,6 +170,8 @@ def _memory(name: str, array: Any) -> NDArray[Any]:
 
 def _row_numbers(rows: Any) -> NDArray[np.int64]:
     numbers = np.asarray(_numpy(rows))
+    if numbers.size == 0:
+        return np.empty(0, np.int64)
     if numbers.dtype.kind not in "iu":
         raise ValueError(f"the numbers of rows are {numbers.dtype.name}, but should be whole numbers")
     return np.ascontiguousarray(numbers, np.int64)

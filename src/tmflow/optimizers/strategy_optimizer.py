@@ -122,12 +122,12 @@ class StrategyOptimizer:
     def copy(self, variable: Any) -> Any:
         """A copy of the memory of a variable, which may be torn; with measures "full" that is counted.
 
-        Full measures can copy only variables whose updates all change the whole variable.
-
-        variable: one of those that the optimizer was built with. Raises BadInput before it is built.
+        variable: one of those that the optimizer was built with; with full measures none whose rows are updated, for
+        which TensorFlow's InvalidArgumentError is raised. Raises BadInput before the optimizer is built.
         """
-        updates = self._built_updates()
-        return updates.read(_tf_variable(variable), self._get_variable_index(variable), consistent=False)
+        if not self.built:
+            raise BadInput("the optimizer is not built yet, so it knows no variables.")
+        return self._updates.read(_tf_variable(variable), self._get_variable_index(variable), consistent=False)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor, as Keras saves them."""

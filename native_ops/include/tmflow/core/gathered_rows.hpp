@@ -17,6 +17,16 @@
 
 namespace tmflow {
 
+// Throws std::invalid_argument unless the rows, which are in order, are in a variable of so many.
+inline void check_rows(std::span<const std::int64_t> rows, std::size_t rows_of_variable) {
+  if (rows.empty()) return;
+  for (const std::int64_t row : {rows.front(), rows.back()}) {
+    if (row >= 0 && static_cast<std::size_t>(row) < rows_of_variable) continue;
+    throw std::invalid_argument("row " + std::to_string(row) + " is not in the variable, which has " +
+                                std::to_string(rows_of_variable) + " rows, counted from 0");
+  }
+}
+
 // A RowGradient of rows in any order. Rows that are given several times are added up in the order given, as
 // TensorFlow does. The numbers of the rows are copied before they are checked, because another thread might
 // change them. The values of rows that are in order already, each once, are referred to, so they must outlive
@@ -37,24 +47,13 @@ class GatheredRows {
 
   // Makes it a gradient of a variable with that many rows. Throws std::invalid_argument for a row beyond.
   void fit(std::size_t rows_of_variable) {
-    for (const std::int64_t row : ends()) {
-      if (row < 0 || static_cast<std::size_t>(row) >= rows_of_variable) {
-        throw std::invalid_argument("row " + std::to_string(row) + " is not in the variable, which has " +
-                                    std::to_string(rows_of_variable) + " rows, counted from 0");
-      }
-    }
+    check_rows(gradient_.rows, rows_of_variable);
     gradient_.elements = rows_of_variable * gradient_.width;
   }
 
   const RowGradient<T>& gradient() const noexcept { return gradient_; }
 
  private:
-  // The lowest and the highest row, if there is any.
-  std::vector<std::int64_t> ends() const {
-    if (gradient_.rows.empty()) return {};
-    return {gradient_.rows.front(), gradient_.rows.back()};
-  }
-
   void gather(const std::vector<std::int64_t>& rows, std::span<const T> values, std::size_t width) {
     rows_.reserve(rows.size());
     values_.reserve(values.size());

@@ -82,8 +82,9 @@ class VariableMeasures {
  public:
   // `width`: the length of a row, if every update is one of rows; 0 if every update changes all elements.
   // `has_slots`: whether updates change slots too, which only strategies that update in place do.
+  // `watches_rows`: whether reads of rows will be watched, which takes memory.
   VariableMeasures(std::string_view strategy, std::span<const std::string> parameters, std::size_t elements,
-                   int workers, std::size_t width = 0, bool has_slots = false)
+                   int workers, std::size_t width = 0, bool has_slots = false, bool watches_rows = true)
       : elements_(elements), width_(width), touched_(static_cast<std::size_t>(workers)) {
     const Listed listed = listed_strategy(strategy);
     if (listed.in_place()) {
@@ -96,9 +97,10 @@ class VariableMeasures {
                                     " counts of rows, but at most " + std::to_string(kMostOfRows) +
                                     " are allowed");
       }
-      if (width != 0) row_updates_ = std::make_unique<RowUpdates>(workers);
+      const bool watches = width != 0 && watches_rows;
+      if (watches) row_updates_ = std::make_unique<RowUpdates>(workers);
       shadow_ = std::make_unique<Shadow>(elements, kernel, guarded, has_slots,
-                                         width == 0 ? 0 : static_cast<std::size_t>(workers));
+                                         watches ? static_cast<std::size_t>(workers) : 0);
     } else {
       const std::size_t block = width == 0 ? Shadow::kBlock : width;
       beside_ = std::make_unique<CountsBeside>(strategy, parameters, elements, block, workers);
