@@ -316,11 +316,10 @@ class Rehearsal:
 
     @contextmanager
     def _counted_reads(self, optimizer: StrategyOptimizer) -> Iterator[None]:
-        by_rows, whole = (
-            [one for one, rows in zip(self._variables, self._rows, strict=True) if (rows is None) == is_whole]
-            for is_whole in (False, True)
-        )
-        with shared_reads(by_rows), replaced_reads(whole, optimizer.copy):
+        pairs = list(zip(self._variables, self._rows, strict=True))
+        tables = [variable for variable, rows in pairs if rows is not None]
+        others = [variable for variable, rows in pairs if rows is None]
+        with shared_reads(tables), replaced_reads(others, optimizer.copy):
             yield
 
 

@@ -96,11 +96,11 @@ def _parts(parts: StepParts, rounds: int) -> Iterator[str]:
             yield f"{without}: no time of the update was found."
     if parts.copying is not None:
         copies = 'With reads="values"' if parts.in_place else "If it copies the variables first,"
-        found = rounds >= CONCLUSIVE_ROUNDS and not parts.copying.low <= 1 <= parts.copying.high
-        faster = ", which is an argument of fit" if found and parts.in_place and parts.copying.high < 1 else ""
+        differs = rounds >= CONCLUSIVE_ROUNDS and not parts.copying.low <= 1 <= parts.copying.high
+        faster = ", which is an argument of fit" if differs and parts.in_place and parts.copying.high < 1 else ""
         yield (
             f"{copies} a step of {parts.way} takes {interval(*parts.copying[:3])} of the time"
-            f"{faster if found else ': no difference was found'}."
+            f"{faster if differs else ': no difference was found'}."
         )
 
 
