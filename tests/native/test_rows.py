@@ -269,6 +269,20 @@ def test_full_measures_are_of_whole_variables_or_of_rows() -> None:
         step = sparse(variable, tf.constant([1]), tf.ones((1, 8)), tracker, "lock")
         session.run(variable.initializer)
         session.run(copy)
-        with pytest.raises(tf.errors.InvalidArgumentError, match="it was copied before its rows were updated"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="it was read before its rows were updated"):
             session.run(step)
         assert (session.run(variable) == 1).all()
+
+
+def test_a_variable_of_rows_may_be_read_but_that_is_not_counted() -> None:
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variable = tf1.Variable(np.ones((6, 8), np.float32), use_resource=True)
+        tracker = ops.Tracker(1, ["w"], "full")
+        resolved, through = resolve("lock"), {"worker": 0, "index": 0, "consistent": True}
+        value = ops.read(variable, strategy=resolved, tracker=tracker, **through)
+        step = sparse(variable, tf.constant([1]), tf.ones((1, 8)), tracker, "lock")
+        session.run(variable.initializer)
+        session.run(step)
+        assert (session.run(value)[1] == 0).all()
+        stats = tracker.stats(session)
+        assert (stats.reads, stats.lost[0]["expected"]) == ([], 8)

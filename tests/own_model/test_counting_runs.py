@@ -200,9 +200,9 @@ class TestText:
         ("copying", "rounds", "end"),
         [
             (Interval(1.2, 1.1, 1.3, 6), 6, "of the time."),
-            (Interval(1.2, 1.1, 1.3, 3), 3, "of the time: no difference was found."),
+            (Interval(1.2, 1.1, 1.3, 3), 3, "of the time, but 3 rounds are too few to conclude."),
             (Interval(1.0, 0.9, 1.1, 6), 6, "of the time: no difference was found."),
-            (Interval(0.8, 0.7, 0.9, 6), 6, "of the time, which is an argument of fit."),
+            (Interval(0.8, 0.7, 0.9, 6), 6, "of the time: it is an argument of fit."),
         ],
     )
     def test_reads_of_values(self, copying: Interval, rounds: int, end: str) -> None:

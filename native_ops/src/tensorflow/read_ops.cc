@@ -131,7 +131,7 @@ struct Variable {
   OpKernelContext* context;
   TrackerResource& resource;
   int number;                                                       // in the tracker
-  std::function<VariableMeasures*(std::size_t elements)> measures;  // as TrackedVariable::measures
+  std::function<VariableMeasures*(std::size_t elements)> measures;  // as TrackedVariable::measures_of_read
   VariableRegion<T>& region;
   AnyStrategy<ForeignRegion<T>>& strategy;
   Destination<T>& destination;  // of the region's check
@@ -231,7 +231,7 @@ class LookOp : public OpKernel {
     VariableRegion<T>&& target = region(destination);
     auto& strategy = tracked.strategy<T>(state, strategy_, parameters_);
     const auto measures = [&](std::size_t elements) {
-      return tracked.measures(strategy_, parameters_, 0, elements, [&] { return elements; });
+      return tracked.measures_of_read(strategy_, parameters_, elements);
     };
     kind_->run(Variable<T>{context, *resource, variable_, measures, target, strategy, destination});
   }

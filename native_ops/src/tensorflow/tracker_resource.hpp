@@ -37,29 +37,32 @@ class TrackedVariable {
     return state.strategy<T>(name, parameters);
   }
 
-  // The measures of the variable; null if nothing is measured. `width`: the length of a row for an update of
-  // rows, else 0. `elements()`: the size of the variable; the first use and those of the whole variable call
-  // it. `end`: where the update ends. Throws StatusError if the variable had another size before, or if the
-  // first use was of the whole variable and this one is of rows, or the other way round.
+  // The measures for an update of the variable; null if nothing is measured. `width`: the length of a row for
+  // an update of rows, else 0. `elements()`: the size of the variable; the first use and those of the whole
+  // variable call it. `end`: where the update ends. Throws StatusError if the variable had another size
+  // before, or if the first use was of the whole variable and this one is of rows, or the other way round.
   template <class Elements>
   VariableMeasures* measures(const std::string& strategy, const std::vector<std::string>& parameters,
                              std::size_t width, std::size_t end, const Elements& elements) {
     if (measured_workers_ == 0) return nullptr;
-    std::call_once(*measured_, [&] {
-      measures_ = std::make_unique<VariableMeasures>(strategy, parameters, elements(), measured_workers_,
-                                                     width, has_slots_, /*watches_rows=*/false);
-    });
+    create_measures(strategy, parameters, width, elements);
     if (measures_->by_rows() != (width != 0)) {
       throw StatusError(absl::InvalidArgumentError(
           "full measures need updates of whole variables, or updates of rows: this variable has had some of "
-          "each, or it was copied before its rows were updated"));
+          "each, or it was read before its rows were updated"));
     }
-    if (width == 0 ? measures_->elements() != elements() : end > measures_->elements()) {
-      throw StatusError(absl::InvalidArgumentError(
-          absl::StrCat("the variable had ", measures_->elements(),
-                       " elements before: with full measures its shape must not change")));
-    }
+    check_size(width == 0 ? measures_->elements() == elements() : end <= measures_->elements());
     return measures_.get();
+  }
+
+  // The measures for a read of the whole variable, which has that many elements; null if nothing is measured,
+  // or if updates change rows. Throws StatusError if it had another number of elements before.
+  VariableMeasures* measures_of_read(const std::string& strategy, const std::vector<std::string>& parameters,
+                                     std::size_t elements) {
+    if (measured_workers_ == 0) return nullptr;
+    create_measures(strategy, parameters, 0, [=] { return elements; });
+    check_size(measures_->elements() == elements);
+    return measures_->by_rows() ? nullptr : measures_.get();
   }
 
   // The same after the variable has been updated or read; null before. Must be called while no thread does
@@ -77,6 +80,22 @@ class TrackedVariable {
   }
 
  private:
+  template <class Elements>
+  void create_measures(const std::string& strategy, const std::vector<std::string>& parameters,
+                       std::size_t width, const Elements& elements) {
+    std::call_once(*measured_, [&] {
+      measures_ = std::make_unique<VariableMeasures>(strategy, parameters, elements(), measured_workers_,
+                                                     width, has_slots_, /*watches_rows=*/false);
+    });
+  }
+
+  void check_size(bool fits) const {
+    if (fits) return;
+    throw StatusError(absl::InvalidArgumentError(
+        absl::StrCat("the variable had ", measures_->elements(),
+                     " elements before: with full measures its shape must not change")));
+  }
+
   template <class T>
   void count(VariableState& state, const std::string& name, const std::vector<std::string>& parameters) {
     const std::scoped_lock guard(mutex_);

@@ -96,12 +96,15 @@ def _parts(parts: StepParts, rounds: int) -> Iterator[str]:
             yield f"{without}: no time of the update was found."
     if parts.copying is not None:
         copies = 'With reads="values"' if parts.in_place else "If it copies the variables first,"
-        differs = rounds >= CONCLUSIVE_ROUNDS and not parts.copying.low <= 1 <= parts.copying.high
-        faster = ", which is an argument of fit" if differs and parts.in_place and parts.copying.high < 1 else ""
-        yield (
-            f"{copies} a step of {parts.way} takes {interval(*parts.copying[:3])} of the time"
-            f"{faster if differs else ': no difference was found'}."
-        )
+        takes = f"{copies} a step of {parts.way} takes {interval(*parts.copying[:3])} of the time"
+        if parts.copying.low <= 1 <= parts.copying.high:
+            yield f"{takes}: no difference was found."
+        elif rounds < CONCLUSIVE_ROUNDS:
+            yield f"{takes}, but {rounds} rounds are too few to conclude."
+        elif parts.copying.high < 1 and parts.in_place:
+            yield f"{takes}: it is an argument of fit."
+        else:
+            yield f"{takes}."
 
 
 def _losses(counts: Mapping[str, Counts | str]) -> Iterator[str]:

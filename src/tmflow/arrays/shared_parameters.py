@@ -130,10 +130,10 @@ class SharedParameters:
                 into = np.empty_like(array)
                 region.copy(strategy, into, _ANY_WORKER, parameters)
             else:
-                numbers, places = np.unique(_row_numbers(rows), return_inverse=True)
+                numbers, places = _in_order(_row_numbers(rows))
                 into = np.empty((len(numbers), *array.shape[1:]), array.dtype)
                 region.copy_rows(strategy, numbers, into, _ANY_WORKER, parameters)
-                into = into[places]
+                into = into if places is None else into[places]
         except ValueError as error:
             raise BadInput(f"{name}: {error}.") from error
         return into
@@ -175,6 +175,13 @@ def _row_numbers(rows: Any) -> NDArray[np.int64]:
     if numbers.dtype.kind not in "iu":
         raise ValueError(f"the numbers of rows are {numbers.dtype.name}, but should be whole numbers")
     return np.ascontiguousarray(numbers, np.int64)
+
+
+def _in_order(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp] | None]:
+    """The rows in ascending order, each once, and the places where the given ones are; None if they are as given."""
+    if (rows[1:] > rows[:-1]).all():
+        return rows, None
+    return np.unique(rows, return_inverse=True)
 
 
 def _numpy(array: Any) -> Any:

@@ -122,8 +122,8 @@ class StrategyOptimizer:
     def copy(self, variable: Any) -> Any:
         """A copy of the memory of a variable, which may be torn; with measures "full" that is counted.
 
-        variable: one of those that the optimizer was built with; with full measures none whose rows are updated, for
-        which TensorFlow's InvalidArgumentError is raised. Raises BadInput before the optimizer is built.
+        variable: one of those that the optimizer was built with. Copies of one whose rows are updated are not counted;
+        with full measures it must not be copied before its first update. Raises BadInput before the optimizer is built.
         """
         if not self.built:
             raise BadInput("the optimizer is not built yet, so it knows no variables.")

@@ -37,7 +37,8 @@ class Guard:
         strategy: "auto" or a variant such as "striped:block=0". consistency: what concurrent updates must guarantee,
         one of none, element, block and tensor; with "auto" it selects the strategy, and is "block" if it is not given.
         workers: how many calls can run at once without waiting; twice the number of processors if it is not given.
-        measures: "full" also counts lost updates and times locks, which is slower.
+        measures: "full" also counts lost updates and times locks, which is slower; then all updates change the whole
+        variable, or all change rows, and a variable of rows is not read before its first update.
 
         Raises BadInput for what is wrong, and Unsupported for a strategy that cannot run here.
         """
