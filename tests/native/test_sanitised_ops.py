@@ -83,6 +83,7 @@ def test_operations_at_once_are_clean(
     code, output = sanitised_run(sanitizer, built, tmp_path, OPS, *strategies)
     assert code == 0, output
     assert "resource striped: lost 0" in output
+    assert "rows, resource striped: lost 0" in output
 
 
 @pytest.mark.deep
