@@ -238,7 +238,7 @@ class TestBadInput:
 
     def test_measures(self) -> None:
         with pytest.raises(BadInput, match="w: measures is 'all'; valid: usual, full"):
-            SharedParameters({"w": zeros(2)}, measures="all")  # type: ignore[arg-type]
+            SharedParameters({"w": zeros(2)}, measures="all")  # type: ignore[arg-type]  # that is what is tested
         with pytest.raises(BadInput, match="w: full measures would need 1000001 counts of rows, but at most"):
             SharedParameters({"w": zeros(1_000_001, 2)}, strategy="lock", measures="full", by_rows=["w"])
         SharedParameters({"table": zeros(2, 2)}, measures="full", by_rows="table").close()

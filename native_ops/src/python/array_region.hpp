@@ -1,7 +1,6 @@
 // A NumPy array of either type as a variable, with its mutex, its strategies and its counters.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -71,8 +70,8 @@ class Variable {
             int worker) {
     check(into, "into");
     const Call call(*this, strategy, parameters, worker);
-    watched(call, {.into = into},
-            [&](const Reading<T>& reading) { call.object.read(region_, reading, call.stats); });
+    measured_read(call.measures, Reading<T>{.into = into}, call.stats,
+                  [&](const Reading<T>& reading) { call.object.read(region_, reading, call.stats); });
   }
 
   // Copies the memory without the strategy, while others may update it.
@@ -83,7 +82,8 @@ class Variable {
     const Call call(*this, strategy, parameters, worker);
     call.object.note_read(region_);
     const std::span<const T> memory = region_.memory(Holding::nothing);
-    watched(call, {.into = into}, [&](const Reading<T>& reading) { reading(memory, 0, memory.size()); });
+    measured_read(call.measures, Reading<T>{.into = into}, call.stats,
+                  [&](const Reading<T>& reading) { reading(memory, 0, memory.size()); });
   }
 
   // The same for some rows of that many elements, in order and each once, into an array of theirs.
@@ -179,16 +179,6 @@ class Variable {
 
   static bool watches_rows(const VariableMeasures* measures) {
     return measures != nullptr && measures->watches_rows();
-  }
-
-  // Runs `read(reading)`, a read of the whole variable, and counts whether it was torn, if that can be known.
-  template <class Read>
-  static void watched(const Call& call, Reading<T> reading, const Read& read) {
-    if (call.measures == nullptr || call.measures->shadow() == nullptr) return read(reading);
-    WatchedRead watch(*call.measures->shadow());
-    reading.watch = &watch;
-    read(reading);
-    call.stats.count_read(watch.torn());
   }
 
   // The measures, created at the first use, for the strategy of that use.

@@ -5,9 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdio>
-#include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "bench.hpp"

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -100,12 +101,22 @@ class Region {
 
   void read(const std::string& strategy, nb::handle into, int worker,
             const std::vector<std::string>& parameters) {
-    std::visit([&](auto& held) { read_from(*held, strategy, parameters, into, worker); }, held_);
+    std::visit(
+        [&](auto& held) {
+          fill_like(*held, into,
+                    [&](auto elements) { held->variable.read(strategy, parameters, elements, worker); });
+        },
+        held_);
   }
 
   void copy(const std::string& strategy, nb::handle into, int worker,
             const std::vector<std::string>& parameters) {
-    std::visit([&](auto& held) { copy_from(*held, strategy, parameters, into, worker); }, held_);
+    std::visit(
+        [&](auto& held) {
+          fill_like(*held, into,
+                    [&](auto elements) { held->variable.copy(strategy, parameters, elements, worker); });
+        },
+        held_);
   }
 
   void copy_rows(const std::string& strategy, nb::handle rows, nb::handle into, int worker,
@@ -170,20 +181,12 @@ class Region {
     held.variable.apply(strategy, parameters, update, worker);
   }
 
-  template <class T>
-  static void read_from(Held<T>& held, const std::string& strategy,
-                        const std::vector<std::string>& parameters, nb::handle into, int worker) {
+  // Runs `fill(elements)` on the elements of `into`, an array like that of the variable.
+  template <class T, class Fill>
+  static void fill_like(Held<T>& held, nb::handle into, const Fill& fill) {
     const WritableArray<T> array = destination<T>(into, shape_of(held.array));
     const nb::gil_scoped_release released;
-    held.variable.read(strategy, parameters, {array.data(), array.size()}, worker);
-  }
-
-  template <class T>
-  static void copy_from(Held<T>& held, const std::string& strategy,
-                        const std::vector<std::string>& parameters, nb::handle into, int worker) {
-    const WritableArray<T> array = destination<T>(into, shape_of(held.array));
-    const nb::gil_scoped_release released;
-    held.variable.copy(strategy, parameters, {array.data(), array.size()}, worker);
+    fill(std::span<T>(array.data(), array.size()));
   }
 
   template <class T>

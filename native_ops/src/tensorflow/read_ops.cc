@@ -190,13 +190,10 @@ class Read {
     ThreadStats& stats = variable.resource.tracker().stats(worker.number(), variable.number);
     variable.region.memory(Holding::nothing);
     variable.destination.allocate(variable.context, variable.region.shape());
-    Reading<T> reading{.into = variable.destination.elements()};
+    const Reading<T> reading{.into = variable.destination.elements()};
     VariableMeasures* const measures = variable.measures(reading.into.size());
-    if (measures == nullptr || measures->shadow() == nullptr) return read(variable, reading, stats);
-    WatchedRead watch(*measures->shadow());
-    reading.watch = &watch;
-    read(variable, reading, stats);
-    stats.count_read(watch.torn());
+    measured_read(measures, reading, stats,
+                  [&](const Reading<T>& measured) { read(variable, measured, stats); });
   }
 
  private:

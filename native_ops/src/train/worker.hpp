@@ -87,13 +87,9 @@ class alignas(kCacheLine) Trial::Worker {
       if (shared.watches_reads()) watch_rows(region, batch, width);
       return;
     }
-    if (shared.shadow() == nullptr) {
-      if (sees_own_copy(region)) return;
-      return read(shared, {.into = copies_.region(region)}, *stats_[region]);
-    }
-    WatchedRead watch(*shared.shadow());
-    read(shared, {.into = copies_.region(region), .watch = &watch}, *stats_[region]);
-    stats_[region]->count_read(watch.torn());
+    if (shared.shadow() == nullptr && sees_own_copy(region)) return;
+    measured_read(shared.measures.get(), Reading<float>{.into = copies_.region(region)}, *stats_[region],
+                  [&](const Reading<float>& reading) { read(shared, reading, *stats_[region]); });
   }
 
   // Copies the rows of the batch, each once, and counts whether that read was torn.

@@ -51,7 +51,7 @@ class _RecordingOptimizer(keras.optimizers.SGD):  # type: ignore[misc]  # Keras 
                 self.rows[id(variable)] = len(np.unique(gradient.indices))
 
 
-class _GradientsOnly(keras.optimizers.SGD):  # type: ignore[misc]
+class _GradientsOnly(keras.optimizers.SGD):  # type: ignore[misc]  # as above
     """An optimizer that updates nothing.
 
     It stores an element of each gradient: TensorFlow does not compute what nobody uses, not even what others wait for.

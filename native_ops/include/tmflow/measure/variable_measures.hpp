@@ -183,4 +183,15 @@ class VariableMeasures {
   std::unique_ptr<CountsBeside> beside_;
 };
 
+// Runs `read(reading)`, a read of a whole variable with these measures, or without if they are null. Counts
+// whether it was torn, if that can be known.
+template <class T, class Read>
+void measured_read(VariableMeasures* measures, Reading<T> reading, ThreadStats& stats, const Read& read) {
+  if (measures == nullptr || measures->shadow() == nullptr) return read(reading);
+  WatchedRead watch(*measures->shadow());
+  reading.watch = &watch;
+  read(reading);
+  stats.count_read(watch.torn());
+}
+
 }  // namespace tmflow
