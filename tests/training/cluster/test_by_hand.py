@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import ROOT, Tmflow
+from tests.conftest import ROOT, Tmflow, environment
 from tests.support.cluster_tasks import LIMIT_S, OPTIONS, Begin, ended, tasks, wait_for
 from tests.support.transports import OURS, require_transport
+from tmflow.native.loader import loopback_only
 from tmflow.runfile import record
 from tmflow.training.cluster import checkpoint
 from tmflow.training.cluster.addresses import Addresses, on_this_machine
@@ -176,7 +178,7 @@ def test_tasks_with_other_versions_are_refused_everywhere(begin: Begin, tmp_path
     processes = [begin("ps", 0), begin("worker", 0), begin("worker", 1, PYTHONPATH=package.parent, TMFLOW_ROOT=ROOT)]
     for process in processes:
         code, output, told = ended(process)
-        assert (code, output) == (2, "")
+        assert (code, output) == (2, ""), told
         expected = "tmflow: worker 1 has tmflow 0.0.9, and worker 0 has 0.1.0: install the same on every host."
         assert told[-1] == expected
 
@@ -186,8 +188,37 @@ def test_workers_with_other_options_are_refused_everywhere(begin: Begin) -> None
     processes = [begin("ps", 0), begin("worker", 0), begin("worker", 1, "--learning-rate", "0.25")]
     for process in processes:
         code, output, told = ended(process)
-        assert (code, output) == (2, "")
+        assert (code, output) == (2, ""), told
         assert told[-1].startswith("tmflow: worker 1 has learning_rate 0.25, and worker 0 has 0.5: ")
+
+
+REFUSAL = """\
+import os
+from pathlib import Path
+
+from tmflow.training.cluster.addresses import load_addresses
+from tmflow.training.cluster.mailbox import FIRST_SERVER, Mailbox, Name
+from tmflow.training.cluster.member import ARRIVED, WORDS
+from tmflow.training.cluster.task import start_server
+
+server = start_server(load_addresses(Path("cluster.yaml")), "worker", 1, "grpc")
+mail = Mailbox(server.target, Name("worker", 1))
+assert mail.take(FIRST_SERVER, ARRIVED, 100)["name"] == ["ps", 0]
+for words in ({"arrived": True}, {"differ": "worker 1 is not wanted"}):
+    mail.put(FIRST_SERVER, WORDS, words, 100)
+os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_a_refusal_arrives_although_the_chief_answers_no_more(begin: Begin, tmp_path: Path) -> None:
+    """The chief refuses and ends: here it never answered, and another process says its words."""
+    server = begin("ps", 0)
+    subprocess.run(
+        [sys.executable, "-c", REFUSAL], cwd=tmp_path, check=True, timeout=LIMIT_S, env=loopback_only(environment())
+    )
+    code, output, told = ended(server)
+    assert (code, output, told[-1]) == (2, "", "tmflow: worker 1 is not wanted."), told
 
 
 def refusal(tmflow_here: Tmflow, file: Path, *options: str) -> str:

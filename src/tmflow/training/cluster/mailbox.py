@@ -67,14 +67,15 @@ class Mailbox:
         words: Words = json.loads(_next(outcomes, place, limit_s))
         return words
 
-    def wait_for_end(self, place: Name, limit_s: float, on_answer: Callable[[], None]) -> str:
+    def wait_for_end(self, place: Name, limit_s: float, on_first_answer: Callable[[], None]) -> str:
         """Wait until a task has ended, or has not answered for longer than the limit, and say which.
 
-        on_answer: called at each answer of the task.
+        on_first_answer: called when the task answers for the first time.
 
         A process that ends closes its connections, which is noticed at once. A network that is cut closes none: the
         system's own limit for that is a quarter of an hour, so this asks again and again.
         """
+        has_answered = False
         while True:
             outcomes: Outcomes = SimpleQueue()
             self._run(place, "silent", lambda made: made.dequeue(), outcomes)  # nobody puts anything into this queue
@@ -82,7 +83,9 @@ class Mailbox:
             try:
                 while True:
                     _next(outcomes, place, ASK_S + limit_s)
-                    on_answer()
+                    if not has_answered:
+                        has_answered = True
+                        on_first_answer()
             except InterruptedError:
                 continue  # a reset between two trials closes all sessions of this task
             except TimeoutError:

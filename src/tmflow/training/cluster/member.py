@@ -213,6 +213,7 @@ class Member:
     def join(self, spec: TrialSpec) -> None:
         """Report, and wait for the chief's verdict, watching the chief from its first words on; not for the chief.
 
+        A chief that refuses ends at once, perhaps before it answers the watch, so the verdict waits for no answer.
         Raises Unsupported if a task does not come in time, and BadInput if the tasks do not fit together.
         """
         say(f"waiting for {CHIEF_WORKER}.")
@@ -225,8 +226,7 @@ class Member:
             raise Unsupported(absence([awaited], self.wait_s)) from error
         except ConnectionError as error:
             raise Unsupported(f"{FIRST_SERVER} ended before the training began") from error
-        self.watch(CHIEF_WORKER)
-        say(f"{CHIEF_WORKER} is up, and waits for all tasks.")
+        self.watch(CHIEF_WORKER, lambda: say(f"{CHIEF_WORKER} is up."))
         verdict = self.hear(LIMIT_S)  # the watch ends this process if the chief ends
         if "absent" in verdict:
             raise Unsupported(verdict["absent"])
@@ -246,21 +246,19 @@ class Member:
         """Need the other tasks no more."""
         self._has_ended.set()
 
-    def watch(self, name: Name) -> None:
+    def watch(self, name: Name, on_first_answer: Callable[[], None]) -> None:
         """End this process if that of another task ends, or answers no more, before this task's work is done.
 
-        Return when the other task has answered for the first time: from then on its end is noticed at once.
+        on_first_answer: called when the other task answers for the first time; from then on its end is noticed at once.
         """
-        answered = threading.Event()
 
         def wait() -> None:
-            end = self.mail.wait_for_end(name, self.wait_s, answered.set)
+            end = self.mail.wait_for_end(name, self.wait_s, on_first_answer)
             if not self._has_ended.wait(LAST_WORD_S):
                 say(f"{end}.")
                 os._exit(1)  # TensorFlow may wait for that task in any thread of this process
 
         threading.Thread(target=wait, daemon=True).start()
-        answered.wait()
 
 
 def absence(names: list[Name], wait_s: float) -> str:
@@ -380,7 +378,9 @@ class Chief:
         self._links = network.probe(servers)  # while all others wait
         self._tell_all({"begin": True})
         for name in self._others:
-            self._member.watch(name)
+            answered = threading.Event()
+            self._member.watch(name, answered.set)
+            answered.wait()
         say("all tasks are up; training.")
 
     def run(self, spec: TrialSpec, trial_seed: int, data: TrialData) -> Measurement:
