@@ -9,17 +9,18 @@ from tmflow._version import __version__
 from tmflow.base.extras import requires_extra
 
 if TYPE_CHECKING:
-    from tmflow.advice.advice import advise
+    from tmflow.advice.advice import advise, advise_for_sizes
     from tmflow.api import open_study
     from tmflow.parallel.workers import Workers
 
 
-__all__ = ["Workers", "__version__", "advise", "open_study"]
+__all__ = ["Workers", "__version__", "advise", "advise_for_sizes", "open_study"]
 
 
 _PLACES = {
     "Workers": "tmflow.parallel.workers",
     "advise": "tmflow.advice.advice",
+    "advise_for_sizes": "tmflow.advice.advice",
     "open_study": "tmflow.api",
 }
 

@@ -22,6 +22,9 @@ pytestmark = pytest.mark.slow
 
 COMPILES, WAITS = "tmflow: compiling the strategies for this machine, once; ", "tmflow: somebody else compiles "
 NO_COMPILER = "tmflow.base.errors.BadInput: no C++ compiler is installed: install one, "
+WITHOUT_STUDY = (
+    "tmflow.advise_for_sizes needs the package pydantic, which is not installed: run `pip install 'tmflow[study]'`."
+)
 EXAMPLE = "numpy_logistic_regression.py"
 UPDATE = """
 import numpy as np
@@ -102,6 +105,7 @@ def test_numpy_alone(tmp_path: Path, wheel: Path) -> None:
         again = installed.run(EXAMPLE, **variables)
         assert (again.returncode, again.stderr) == (0, "")
         assert len(re.findall(r"accuracy \d", again.stdout)) == 3
+        assert again.stdout.endswith(f"2 threads, as advised: {WITHOUT_STUDY}\n")
 
 
 def until_exists(folder: Path, pattern: str, process: subprocess.Popen[str]) -> None:

@@ -12,13 +12,14 @@ from tmflow.base.paths import project_root
 
 EXAMPLES = project_root() / "examples"
 KERAS = ["2 workers, a plain lock", "2 workers, no lock", "2 workers, as advised", "advised: "]
+ADVISED = ["2 threads, a plain lock", "2 threads, no lock", "2 threads, as advised", "advised: "]
 THREADS = ["2 threads, chosen for you", "2 threads, a plain lock", "2 threads, no lock"]
 LINES = {
     "keras_digits": ["Keras's SGD, fit", *KERAS],
     "keras_recommender": ["Keras's Adam, fit", *KERAS],
     "keras_word2vec": ["Keras's Adam, fit", *KERAS],
-    "tensorflow_loop": ["1 thread ", *THREADS],
-    "numpy_logistic_regression": THREADS,
+    "tensorflow_loop": ["Keras's SGD, 1 thread", *ADVISED],
+    "numpy_logistic_regression": ["NumPy's own update, 1 thread", *ADVISED],
     "pytorch_hogwild": ["PyTorch's SGD", "1 thread ", *THREADS],
 }
 NEEDED = {"keras": "keras", "tensorflow": "tensorflow", "pytorch": "torch"}

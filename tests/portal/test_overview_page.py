@@ -15,14 +15,16 @@ from seed import seed_database
 from sqlalchemy import URL
 from streamlit.testing.v1 import AppTest
 
+from tests.support.sample_bundles import consistent, sample_bundle
 from tests.support.sample_runs import FULL, sample_runs
 from tmflow.claims.schema import load_claims
+from tmflow.contributions.importer import import_bundle
 from tmflow.native.registry import consistency_by_strategy
 from tmflow.platform.facts import platform_facts, platform_sha256
 from tmflow.portal.study_data import experiment_titles
 from tmflow.reports import findings
 from tmflow.reports.answers import ask
-from tmflow.reports.comparisons import OF_ACCURACY, OF_ALL, OF_LOSSES, OF_STUDY
+from tmflow.reports.comparisons import OF_ACCURACY, OF_ALL, OF_ALL_SMALL, OF_LOSSES, OF_STUDY
 from tmflow.runfile import record
 from tmflow.spec.strategies import parameters_of
 from tmflow.store import engine, platform_queries, queries
@@ -192,6 +194,21 @@ def test_runs_of_quick_scale_are_not_called_missing(tmp_path: Path, monkeypatch:
     assert not quick.warning
     assert quick.selectbox(key="platform").value == key
     assert any("only runs of quick scale" in info.value for info in quick.info)
+
+
+def test_of_several_contributions_of_this_machine_one_with_a_finding_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = sqlite_url(tmp_path / "study.db")
+    for name, experiment, rounds in (("first", "softmax-batch-1", 9), ("second", OF_ALL_SMALL.experiment, 3)):
+        runs = map(consistent, sample_runs((experiment,), ("lock", "striped"), (1, 2), rounds, campaign=name))
+        here = [run.model_copy(update={"platform": platform_facts()}) for run in runs]
+        import_bundle(url, sample_bundle(tmp_path / name, here))
+    app = opened("overview", url, monkeypatch)
+    reader = engine.open_reader(url)
+    of_platform = queries.counts(reader).groupby("experiment")["platform"].first()
+    assert app.selectbox(key="platform").value == of_platform[OF_ALL_SMALL.experiment]
+    assert not any("This machine" in info.value for info in app.info)
 
 
 def test_only_failed_runs_are_called_so(without_result: URL, monkeypatch: pytest.MonkeyPatch) -> None:

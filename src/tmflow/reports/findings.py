@@ -47,6 +47,8 @@ SOURCES: Mapping[str, tuple[Comparison, ...]] = {
 }
 """The comparisons of each model, the preferred one first."""
 
+FINDING_EXPERIMENTS = frozenset(comparison.experiment for of_model in SOURCES.values() for comparison in of_model)
+
 STRATEGIES: Mapping[Quantity, tuple[str, ...]] = {"htm": HARDWARE, "stm": SOFTWARE, "nolock": BARE}
 # Not the answer to what replaces a lock: TensorFlow's own, tle and lock_pthread, whose mutex no reader takes, and
 # transactions, which have a number of their own. block_stm is both a software transaction and a candidate; so is `lock`
@@ -88,13 +90,16 @@ class Finding(NamedTuple):
 def measured_platforms(counts: pd.DataFrame) -> dict[str, str]:
     """The keys of the platforms with measured results, with the scale of their findings: quick if they have no other.
 
-    Those with results at full scale come first, then those with more results. counts: see `queries.counts`.
+    Those with results at full scale come first, then those with more results of the experiments that findings come
+    from, then those with more results. counts: see `queries.counts`.
     """
     measured = counts[(counts["evidence"] == "measured") & (counts["status"] == "ok")]
+    of_finding = measured["experiment"].isin(FINDING_EXPERIMENTS)
+    measured = measured.assign(of_finding=measured["n_runs"].where(of_finding, 0))
     scales: dict[str, str] = {}
     for scale in ("full", "quick"):
-        n_runs = measured[measured["scale"] == scale].groupby("platform")["n_runs"].sum()
-        most_first = n_runs.sort_values(ascending=False, kind="stable").index
+        n_runs = measured[measured["scale"] == scale].groupby("platform")[["of_finding", "n_runs"]].sum()
+        most_first = n_runs.sort_values(["of_finding", "n_runs"], ascending=False, kind="stable").index
         scales |= {str(platform): scale for platform in most_first if platform not in scales}
     return scales
 

@@ -151,15 +151,18 @@ def test_texts_sort_like_their_numbers() -> None:
     ]  # fmt: skip
 
 
-def test_platforms_with_most_measured_results_come_first_and_quick_ones_last() -> None:
-    columns = ["platform", "evidence", "scale", "status", "n_runs"]
+def test_platforms_with_most_results_of_findings_come_first_and_quick_ones_last() -> None:
+    columns = ["platform", "experiment", "evidence", "scale", "status", "n_runs"]
     rows = [
-        ("few", "measured", "full", "ok", 5),
-        ("many", "measured", "full", "ok", 9),
-        ("many", "measured", "quick", "ok", 7),
-        ("quick", "measured", "quick", "ok", 99),
-        ("emulated", "emulated", "full", "ok", 99),
-        ("failed", "measured", "full", "failed", 99),
+        ("few", "fig-4.10", "measured", "full", "ok", 5),
+        ("others", "sparse-contention", "measured", "full", "ok", 900),
+        ("fewer others", "sparse-contention", "measured", "full", "ok", 800),
+        ("many", "fig-4.10", "measured", "full", "ok", 9),
+        ("many", "fig-4.10", "measured", "quick", "ok", 7),
+        ("quick", "fig-4.10", "measured", "quick", "ok", 99),
+        ("emulated", "fig-4.10", "emulated", "full", "ok", 99),
+        ("failed", "fig-4.10", "measured", "full", "failed", 99),
     ]
     scales = measured_platforms(pd.DataFrame(rows, columns=columns))
-    assert list(scales.items()) == [("many", "full"), ("few", "full"), ("quick", "quick")]
+    assert list(scales) == ["many", "few", "others", "fewer others", "quick"]
+    assert [*scales.values()] == ["full"] * 4 + ["quick"]

@@ -42,8 +42,9 @@ def show_scale_warning(counts: pd.DataFrame) -> None:
 def choose_platform(study: Study) -> str:
     """The key of the platform for the answers: that of the URL, else this machine if it has results at full scale.
 
-    Otherwise it is the platform with the most results, a contributed one only if there is no other, and the page says
-    so. Platforms without measured results cannot be chosen, unless no platform has any.
+    Of several contributions of this machine it is the first of `measured_platforms`. Otherwise it is the first of all,
+    a contributed one only if there is no other, and the page says so. Platforms without measured results cannot be
+    chosen, unless no platform has any.
     """
     counts = study.counts
     scales = findings.measured_platforms(counts)
@@ -52,8 +53,8 @@ def choose_platform(study: Study) -> str:
         key: f"{name} (quick runs)" if scales.get(key) == "quick" else name
         for key, name in study.platform_names.items()
     }
-    of_this_machine = [key for key in (study.here, *study.contributed_here) if key is not None]
-    in_full = [key for key in of_this_machine if scales.get(key) == "full"]
+    contributed = [key for key in scales if key in study.contributed_here]
+    in_full = [key for key in (study.here, *contributed) if key is not None and scales.get(key) == "full"]
     local_first = sorted(scales, key=lambda key: (scales[key] != "full", not is_local(key)))
     first: Defaults = {Key.PLATFORM: [*in_full, *local_first]}
     platform = choose([PLATFORM], table, names, defaults=first).one(Key.PLATFORM)
