@@ -1,13 +1,13 @@
 # The Python module _core, with nanobind from the interpreter's environment.
-find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module OPTIONAL_COMPONENTS Development.SABIModule)
+find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
 execute_process(
   COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
   OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 find_package(nanobind CONFIG REQUIRED)
 
-# The stable ABI needs Python 3.12; for an older Python nanobind builds for exactly that version. By default it would compile
-# for size (-Os, after our flags), also the strategies, whose speed is measured here.
-nanobind_add_module(_core STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS src/python/module.cc src/python/bench.cc src/python/probe.cc
+# It is for exactly this version of Python. By default nanobind would compile for size (-Os, after our flags), also the
+# strategies, whose speed is measured here.
+nanobind_add_module(_core NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS src/python/module.cc src/python/bench.cc src/python/probe.cc
                     src/python/region.cc src/python/train.cc)
 target_link_libraries(_core PRIVATE tmflow_core)
 

@@ -6,21 +6,22 @@ import os
 import re
 import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import cpp
 import pytest
 
 
-def configured(sources: Path, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    without = (
-        "-DTMFLOW_BUILD_PYTHON=OFF",
-        "-DTMFLOW_BUILD_TENSORFLOW=OFF",
-        f"-DCMAKE_MAKE_PROGRAM={cpp.BIN / 'ninja'}",
-    )
+def configured(
+    sources: Path, folder: Path, *, python: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Configure the build of the strategies, with the Python module if a Python is named."""
+    module = ("-DTMFLOW_BUILD_PYTHON=OFF",) if python is None else (f"-DPython_EXECUTABLE={python}",)
+    options = ("-DTMFLOW_BUILD_TENSORFLOW=OFF", f"-DCMAKE_MAKE_PROGRAM={cpp.BIN / 'ninja'}", *module)
     environment = {name: value for name, value in os.environ.items() if name != "CMAKE_CXX_COMPILER_LAUNCHER"}
     return subprocess.run(
-        [cpp.BIN / "cmake", "-S", sources, "-B", folder, "-G", "Ninja", *without],
+        [cpp.BIN / "cmake", "-S", sources, "-B", folder, "-G", "Ninja", *options],
         env={**environment, **variables},
         capture_output=True,
         text=True,
@@ -46,6 +47,24 @@ def test_a_strategy_that_is_not_in_the_list_is_named(tmp_path: Path) -> None:
     message = " ".join(done.stderr.split())
     assert "strategies/toy.hpp is not in the list of cmake/strategies.cmake" in message
     assert "add the line tmflow_add_strategy(toy NAME_OF_ITS_STRUCT)" in message
+
+
+def python_of(version: str) -> Path:
+    """An interpreter of that version with its headers, also one of pyenv; skips the test where there is none."""
+    name = f"python{version}"
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    for file in (*pyenv.glob(f"versions/{version}.*/bin/{name}"), shutil.which(name)):
+        where = "import os, sysconfig; os.stat(sysconfig.get_path('include') + '/Python.h')"
+        if file and subprocess.run([file, "-c", where], capture_output=True, check=False).returncode == 0:
+            return Path(file)
+    pytest.skip(f"no Python {version} with its headers is installed")
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+def test_the_module_can_be_built_for_newer_pythons(version: str, tmp_path: Path) -> None:
+    nanobind = Path(str(find_spec("nanobind").origin)).parents[1]
+    done = configured(cpp.NATIVE_OPS, tmp_path, python=python_of(version), PYTHONPATH=str(nanobind))
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("strategy", ["lock", "striped"])
