@@ -72,6 +72,7 @@ def report(name, trained_by, *arguments):
 
 
 torch.optim.SGD(network().parameters())  # the first one loads modules for a second or two
+SharedParameters({"weights": torch.zeros(1)}).close()  # the first use compiles
 report("PyTorch's SGD, 1 thread", train)
 report("1 thread", train_together, "auto", 1)
 report(f"{THREADS} threads, chosen for you", train_together, "auto", THREADS)
