@@ -156,7 +156,7 @@ def strategies() -> Iterator[Any]:
         yield pytest.param(EMULATED | {"subscription": subscription}, id=f"emulated-{subscription}")
 
 
-@pytest.mark.parametrize("factors", strategies())
+@pytest.mark.parametrize("factors", [*strategies()])
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 def test_every_strategy_trains_to_the_same_bits(trial_data: TrialData, optimiser: str, factors: dict[str, Any]) -> None:
     spec = dense_spec(optimiser, iterations=30, **factors)

@@ -250,6 +250,7 @@ def refusal(model: str, path: Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(("model", "content", "says"), FILES)
+@pytest.mark.filterwarnings("error")  # a warning would stand before the sentence
 def test_a_file_that_does_not_fit_is_refused(tmp_path: Path, model: str, content: str, says: str) -> None:
     path = tmp_path / "own.txt"
     path.write_bytes(content.encode("utf-8", "surrogateescape"))

@@ -95,7 +95,7 @@ def _number(where: str, what: str, text: str) -> float:
         value = np.nan if "_" in text else float(text)
     except ValueError:
         value = np.nan
-    if not abs(value) <= np.finfo(np.float32).max:  # also infinite ones, and NaN
+    if not abs(value) <= float(np.finfo(np.float32).max):  # also infinite ones, and NaN
         raise BadInput(f"{where}: {what} is {text!r}, but should be a finite number in float32.")
     return value
 
