@@ -2,7 +2,8 @@
 
 python examples/numpy_logistic_regression.py
 
-It needs NumPy and threadpoolctl, and for the advised strategy also pip install '.[study]'. It needs no TensorFlow.
+It needs no TensorFlow: NumPy and threadpoolctl, and for the advice pip install '.[study]', which brings both. Each way
+trains once: run it several times before you believe a difference.
 """
 
 import threading
@@ -13,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from tmflow.arrays import SharedParameters
 
-EXAMPLES, FEATURES, EPOCHS, BATCH, THREADS, LEARNING_RATE = 20_000, 2_000, 10, 8, 2, 0.01
+EXAMPLES, FEATURES, EPOCHS, BATCH, THREADS, LEARNING_RATE = 20_000, 2_000, 30, 8, 2, 0.01
 
 draw = np.random.default_rng(1)
 truth = draw.normal(size=FEATURES).astype(np.float32)
@@ -30,47 +31,57 @@ def gradients(weights, number, threads):
             yield errors @ x / BATCH
 
 
+def compute(weights):
+    for _ in gradients(weights, 0, 1):
+        pass
+
+
 def train(weights):
     for gradient in gradients(weights, 0, 1):
         weights -= LEARNING_RATE * gradient
 
 
-def train_together(weights, strategy):
+def train_together(weights, strategy, threads):
     shared = SharedParameters({"weights": weights}, strategy=strategy)
 
     def work(number):
-        for gradient in gradients(weights, number, THREADS):
+        for gradient in gradients(weights, number, threads):
             shared.apply({"weights": gradient}, LEARNING_RATE)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
     shared.close()
 
 
-def report(name, trained_by, *arguments):
+def timed(work, *arguments):
+    """The seconds of some work on weights of 0, and the weights."""
     weights = np.zeros(FEATURES, np.float32)
     began = time.monotonic()
     with threadpool_limits(1, user_api="blas"):  # the threads of NumPy's products would take our threads' processors
-        trained_by(weights, *arguments)
-    seconds = time.monotonic() - began
+        work(weights, *arguments)
+    return time.monotonic() - began, weights
+
+
+def report(name, trained_by, *arguments):
+    seconds, weights = timed(trained_by, *arguments)
     accuracy = np.mean((inputs[EXAMPLES:] @ weights > 0) == labels[EXAMPLES:])
     print(f"{name:<48} {seconds:6.2f} s   accuracy {100 * accuracy:.1f} %")
-    return seconds
 
 
 SharedParameters({"weights": np.zeros(FEATURES, np.float32)}).close()  # the first use compiles, untimed
-seconds = report("NumPy's own update, 1 thread", train)
-report(f"{THREADS} threads, a plain lock", train_together, "lock")
-report(f"{THREADS} threads, no lock, which may lose updates", train_together, "nolock")
+report("1 thread, NumPy's own update", train)
+report("1 thread, a plain lock", train_together, "lock", 1)
+report(f"{THREADS} threads, a plain lock", train_together, "lock", THREADS)
+report(f"{THREADS} threads, no lock, which may lose updates", train_together, "nolock", THREADS)
 try:
     from tmflow import advise_for_sizes
 
-    step_us = seconds * 1e6 / (EPOCHS * EXAMPLES / BATCH)
-    advised = advise_for_sizes(f"{FEATURES}", step_us, THREADS, seconds=10).best.way.strategy
-    report(f"{THREADS} threads, as advised", train_together, advised)
-    print(f"advised: {advised}")
+    step_us = 1e6 * timed(compute)[0] / (EPOCHS * EXAMPLES / BATCH)
+    advice = advise_for_sizes(f"{FEATURES}", step_us, THREADS, seconds=10)
+    report(f"{THREADS} threads, the advised strategy", train_together, advice.best.way.strategy, THREADS)
+    print(f"advice: {advice.finding}")
 except ImportError as missing:
-    print(f"{THREADS} threads, as advised: {missing}")
+    print(f"advice: {missing}")

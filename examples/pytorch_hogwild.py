@@ -1,6 +1,9 @@
-"""A PyTorch model: its own SGD in one thread, and two threads with a lock, no lock (Hogwild), and tmflow's choice.
+"""A PyTorch model: its own SGD in one thread, and two threads with a lock, no lock (Hogwild), and `auto`.
 
-Needs PyTorch, which tmflow does not: pip install torch, then python examples/pytorch_hogwild.py
+Needs PyTorch and scikit-learn, which tmflow does not: pip install torch scikit-learn, then
+python examples/pytorch_hogwild.py
+
+Each way trains once: run it several times before you believe a difference.
 """
 
 import threading
@@ -75,6 +78,6 @@ torch.optim.SGD(network().parameters())  # the first one loads modules for a sec
 SharedParameters({"weights": torch.zeros(1)}).close()  # the first use compiles
 report("PyTorch's SGD, 1 thread", train)
 report("1 thread", train_together, "auto", 1)
-report(f"{THREADS} threads, chosen for you", train_together, "auto", THREADS)
+report(f"{THREADS} threads, strategy auto", train_together, "auto", THREADS)
 report(f"{THREADS} threads, a plain lock", train_together, "lock", THREADS)
 report(f"{THREADS} threads, no lock (Hogwild)", train_together, "nolock", THREADS)

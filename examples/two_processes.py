@@ -1,6 +1,7 @@
 """Compute over two processes: `python examples/two_processes.py ps` and, elsewhere, `... worker`.
 
-Only the line with `protocol` differs from a program for gRPC. It prints 238.
+Only the line with `protocol` differs from a program for gRPC. It prints 238. The server
+serves until it is killed.
 """
 
 from __future__ import annotations

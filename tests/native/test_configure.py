@@ -61,7 +61,7 @@ def python_of(version: str) -> Path:
 
 
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
-def test_the_module_can_be_built_for_newer_pythons(version: str, tmp_path: Path) -> None:
+def test_the_module_is_configured_for_newer_pythons(version: str, tmp_path: Path) -> None:
     nanobind = Path(str(find_spec("nanobind").origin)).parents[1]
     done = configured(cpp.NATIVE_OPS, tmp_path, python=python_of(version), PYTHONPATH=str(nanobind))
     assert done.returncode == 0, done.stderr

@@ -8,18 +8,25 @@ import sys
 
 import pytest
 
+from tmflow.advice.candidates import STRATEGIES
 from tmflow.base.paths import project_root
 
 EXAMPLES = project_root() / "examples"
-KERAS = ["2 workers, a plain lock", "2 workers, no lock", "2 workers, as advised", "advised: "]
-ADVISED = ["2 threads, a plain lock", "2 threads, no lock", "2 threads, as advised", "advised: "]
-THREADS = ["2 threads, chosen for you", "2 threads, a plain lock", "2 threads, no lock"]
+KERAS = ["2 workers, a plain lock", "2 workers, no lock", "2 workers, the advised strategy", "advice: "]
+ADVISED = [
+    "1 thread, a plain lock",
+    "2 threads, a plain lock",
+    "2 threads, no lock",
+    "2 threads, the advised strategy",
+    "advice: ",
+]
+THREADS = ["2 threads, strategy auto", "2 threads, a plain lock", "2 threads, no lock"]
 LINES = {
     "keras_digits": ["Keras's SGD, fit", *KERAS],
     "keras_recommender": ["Keras's Adam, fit", *KERAS],
     "keras_word2vec": ["Keras's Adam, fit", *KERAS],
-    "tensorflow_loop": ["Keras's SGD, 1 thread", *ADVISED],
-    "numpy_logistic_regression": ["NumPy's own update, 1 thread", *ADVISED],
+    "tensorflow_loop": ["1 thread, Keras's SGD", *ADVISED],
+    "numpy_logistic_regression": ["1 thread, NumPy's own update", *ADVISED],
     "pytorch_hogwild": ["PyTorch's SGD", "1 thread ", *THREADS],
 }
 NEEDED = {"keras": "keras", "tensorflow": "tensorflow", "pytorch": "torch"}
@@ -40,7 +47,8 @@ def test_it_prints_a_time_and_an_accuracy_for_each_way(name: str) -> None:
     assert len(lines) == len(LINES[name])
     for line, start in zip(lines, LINES[name], strict=True):
         assert line.startswith(start)
-        if start == "advised: ":
+        if start == "advice: ":
+            assert re.search(rf"^advice: ({'|'.join(STRATEGIES)}) (has the smallest time|is faster than)", line)
             continue
         assert re.search(r"\d s   ", line)
         assert float(re.search(r"accuracy ([\d.]+) %", line)[1]) > LEAST_ACCURACY.get(name, 85)

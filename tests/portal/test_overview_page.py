@@ -209,6 +209,8 @@ def test_of_several_contributions_of_this_machine_one_with_a_finding_comes_first
     of_platform = queries.counts(reader).groupby("experiment")["platform"].first()
     assert app.selectbox(key="platform").value == of_platform[OF_ALL_SMALL.experiment]
     assert not any("This machine" in info.value for info in app.info)
+    claims = opened("claims", url, monkeypatch)
+    assert claims.selectbox(key="platform").value == of_platform[OF_ALL_SMALL.experiment]
 
 
 def test_only_failed_runs_are_called_so(without_result: URL, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,13 +103,18 @@ class Advice:
 
     @property
     def recommended(self) -> RankedWay:
-        """The fastest candidate, or what was found to be faster and loses nothing: fewer workers, or Keras's own."""
+        """The fastest candidate, or what was found to be faster and loses nothing: other workers, or Keras's own."""
         faster = [
             row
             for row in self.ranking
             if not row.candidate and row.way.strategy != NO_LOCK and row.ratio is not None and row.ratio.high < 1
         ]
         return min(faster, key=lambda row: row.us, default=self.best)
+
+    @property
+    def finding(self) -> str:
+        """Which candidate has the smallest time, from which others no difference was found, and what is faster."""
+        return " ".join(text.differences(self))
 
     def __str__(self) -> str:
         return "\n".join(text.lines(self))

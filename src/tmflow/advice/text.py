@@ -27,10 +27,10 @@ def lines(advice: Advice) -> Iterator[str]:
     yield from _table(advice)
     yield (
         "us per step: wall time over the steps of all workers, geometric mean of the rounds. The ratios are paired by "
-        "round; their intervals hold together."
+        "round. The intervals of the strategies are simultaneous (Bonferroni), those for comparison are not."
     )
     yield ""
-    yield from _differences(advice)
+    yield from differences(advice)
     yield from _workers(advice)
     yield from _parts(advice.parts, advice.rounds)
     yield from _losses(advice.counts)
@@ -59,7 +59,8 @@ def _cells(row: RankedWay) -> tuple[str, str, str]:
     return f"{row.way}{loses}", f"{row.us:.4g}", ratio
 
 
-def _differences(advice: Advice) -> Iterator[str]:
+def differences(advice: Advice) -> Iterator[str]:
+    """The candidate with the smallest time, those from which no difference was found, and what is faster."""
     best = advice.best.way.strategy
     if names := [str(row.way.strategy) for row in advice.equals]:
         yield f"{best} has the smallest time, but no difference to {listed(names)} was found."

@@ -22,6 +22,7 @@ from tmflow.base.text import markdown
 from tmflow.platform.facts import is_local, platform_facts, platform_sha256
 from tmflow.portal import filter_widgets
 from tmflow.portal.url_state import VERSIONS, Defaults, Key
+from tmflow.reports import findings
 from tmflow.store import engine, queries, schema
 from tmflow.store import platform_queries as platforms
 from tmflow.store.run_filter import RESULTS, RunFilter
@@ -83,9 +84,16 @@ class Study(NamedTuple):
         return *self.database, self.joined, chosen.to_numpy().tobytes()
 
     @property
+    def of_this_machine(self) -> list[str]:
+        """The keys of this machine: of its own runs, then of contributed ones in the order of `measured_platforms`."""
+        place = {key: number for number, key in enumerate(findings.measured_platforms(self.counts))}
+        contributed = sorted(self.contributed_here, key=lambda key: place.get(key, len(place)))
+        return [key for key in (self.here, *contributed) if key is not None]
+
+    @property
     def first(self) -> Defaults:
         """The default of the platform filter: this machine, if it has runs."""
-        keys = [key for key in (self.here, *self.contributed_here) if key is not None]
+        keys = self.of_this_machine
         return {Key.PLATFORM: keys} if keys else {}
 
     def choose_records(

@@ -53,8 +53,7 @@ def choose_platform(study: Study) -> str:
         key: f"{name} (quick runs)" if scales.get(key) == "quick" else name
         for key, name in study.platform_names.items()
     }
-    contributed = [key for key in scales if key in study.contributed_here]
-    in_full = [key for key in (study.here, *contributed) if key is not None and scales.get(key) == "full"]
+    in_full = [key for key in study.of_this_machine if scales.get(key) == "full"]
     local_first = sorted(scales, key=lambda key: (scales[key] != "full", not is_local(key)))
     first: Defaults = {Key.PLATFORM: [*in_full, *local_first]}
     platform = choose([PLATFORM], table, names, defaults=first).one(Key.PLATFORM)
