@@ -145,7 +145,7 @@ def advise(
 
     dataset: a finite `tf.data.Dataset` of batches. consistency: what concurrent updates of a variable must guarantee,
     "element", "block" or "tensor". validation: a dataset, or (x, y), to compare the accuracy after equal time. seconds:
-    about how long it may take, 10 to 3,600. save: write run files to the results folder, and store them in the database
+    about how long it may take, 10 to 3,600; there are at least three rounds. save: write run files to the results folder, and store them in the database
     (docs/your-own-model.md); if that fails after the measurement, `not_saved` says why. progress: is called with what
     happens next.
 
