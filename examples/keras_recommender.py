@@ -2,7 +2,8 @@
 
 python examples/keras_recommender.py
 
-Each way trains once: run it several times before you believe a difference. The advice needs pip install '.[study]'.
+Each way trains once, and the times leave out its first epoch, in which TensorFlow traces the functions: run it several
+times before you believe a difference. The advice needs pip install '.[study]'.
 """
 
 import time
@@ -41,7 +42,7 @@ def report(name, model, fit):
     ends = []
     clock = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: ends.append(time.monotonic()))
     fit(training, epochs=EPOCHS, callbacks=[clock], verbose=0, shuffle=False)
-    seconds = ends[-1] - ends[0]  # without the first epoch, in which TensorFlow traces the functions
+    seconds = ends[-1] - ends[0]
     print(f"{name:<42} {seconds:6.2f} s   accuracy {100 * model.evaluate(test, verbose=0)[1]:.1f} %", flush=True)
 
 

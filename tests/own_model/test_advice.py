@@ -148,6 +148,12 @@ def text_of(advice: Advice) -> list[str]:
     return str(advice).splitlines()
 
 
+def test_a_single_strategy_is_said_to_be_the_only_one() -> None:
+    subject = Clockwork({Way("auto", 2, 16): always(10), Way("auto"): always(25)}, pause_s=0.002)
+    advice = measured_advice(subject, 2, "block", 0.4, progress=lambda _: None)
+    assert advice.finding == "auto is the only strategy that was measured."
+
+
 def test_what_is_not_different_is_said_to_be_so() -> None:
     subject = Clockwork(
         {

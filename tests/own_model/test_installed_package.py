@@ -93,12 +93,13 @@ def test_numpy_alone(tmp_path: Path, wheel: Path) -> None:
 
     installed.link("threadpoolctl")  # which the example imports
     shutil.copy(project_root() / "examples" / EXAMPLE, installed.home)
-    began = time.monotonic()
+    began = time.time()
     two = [installed.start(EXAMPLE), installed.start("-c", UPDATE)]
     outputs = [process.communicate() for process in two]
     seconds = re.findall(TIMED, outputs[0][0])
     assert (len(seconds), outputs[1][0]) == (4, UPDATED), outputs
-    assert sum(map(float, seconds)) < (time.monotonic() - began) / 2  # they leave out the compilation
+    (core,) = cache.glob("*/_core*.so")
+    assert float(seconds[1]) < (core.stat().st_mtime - began) / 2  # the first row of tmflow leaves out the compilation
     said = [line for _, errors in outputs for line in errors.splitlines()]
     assert sum(line.startswith(COMPILES) for line in said) == 1
     assert all(line.startswith((COMPILES, WAITS)) for line in said)

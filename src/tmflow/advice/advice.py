@@ -145,9 +145,9 @@ def advise(
 
     dataset: a finite `tf.data.Dataset` of batches. consistency: what concurrent updates of a variable must guarantee,
     "element", "block" or "tensor". validation: a dataset, or (x, y), to compare the accuracy after equal time. seconds:
-    about how long it may take, 10 to 3,600; there are at least three rounds. save: write run files to the results folder, and store them in the database
-    (docs/your-own-model.md); if that fails after the measurement, `not_saved` says why. progress: is called with what
-    happens next.
+    about how long it may take, 10 to 3,600; there are at least three rounds. save: write run files to the results
+    folder, and store them in the database (docs/your-own-model.md); if that fails after the measurement, `not_saved`
+    says why. progress: is called with what happens next.
 
     All ways are measured in each of several rounds, in shuffled order, and compared within the rounds. Afterwards the
     model has its values again, its metrics are reset, and its optimizer has made no step. Beside the model, memory is

@@ -62,11 +62,13 @@ def _cells(row: RankedWay) -> tuple[str, str, str]:
 def differences(advice: Advice) -> Iterator[str]:
     """The candidate with the smallest time, those from which no difference was found, and what is faster."""
     best = advice.best.way.strategy
-    if names := [str(row.way.strategy) for row in advice.equals]:
+    if sum(row.candidate for row in advice.ranking) == 1:
+        yield f"{best} is the only strategy that was measured."
+    elif names := [str(row.way.strategy) for row in advice.equals]:
         yield f"{best} has the smallest time, but no difference to {listed(names)} was found."
     elif advice.rounds < CONCLUSIVE_ROUNDS:
         yield f"{best} has the smallest time, but {advice.rounds} rounds are too few to conclude: allow more seconds."
-    elif sum(row.candidate for row in advice.ranking) > 1:
+    else:
         yield f"{best} is faster than each of the others that were measured with it."
     if advice.recommended != advice.best:
         yield f"{advice.recommended.way} is faster than all of them."

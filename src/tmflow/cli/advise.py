@@ -25,7 +25,9 @@ def advise(
     consistency: Annotated[
         str, typer.Option(help="What concurrent updates of a variable must guarantee: element, block or tensor.")
     ] = "block",
-    seconds: Annotated[float, typer.Option(help="About how long it may take, 10 to 3600; it makes at least three rounds.")] = 60,
+    seconds: Annotated[
+        float, typer.Option(help="About how long it may take, 10 to 3600; it makes at least three rounds.")
+    ] = 60,
     variables: Annotated[
         str | None,
         typer.Option(

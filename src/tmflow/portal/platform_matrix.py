@@ -32,7 +32,7 @@ NAME, LINK, DECIDED = 168, 52, 104  # px: with them the table fits on a screen o
 
 
 class Matrix(NamedTuple):
-    """The findings of the platforms with most results, and the names of those without one and the number left out."""
+    """The findings of the first of `measured_platforms`, the names of those without one, and the number left out."""
 
     findings: list[Finding]
     without: list[str]
@@ -45,7 +45,7 @@ def choose_model(study: Study) -> str:
 
 
 def load_matrix(study: Study, model: str) -> Matrix:
-    """The findings on a model, of the platforms with most results."""
+    """The findings on a model, of the first of `measured_platforms`."""
     scales = findings.measured_platforms(study.counts)
     with_finding, without = [], []
     for platform in [*scales][:MOST]:

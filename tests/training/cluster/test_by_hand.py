@@ -114,7 +114,7 @@ CHIEF_ENDED = "tmflow: worker 0 has ended before the training was done."
 def test_a_chief_that_is_killed_ends_all(begin: Begin) -> None:
     server, chief = begin("ps", 0), begin("worker", 0, "--iterations", "200000")
     other = begin("worker", 1, "--iterations", "200000")
-    wait_for(server, "worker 0 is up")
+    wait_for(server, "server 0 serves")
     wait_for(other, "training.")
     chief.kill()
     chief.communicate()
@@ -194,6 +194,7 @@ def test_workers_with_other_options_are_refused_everywhere(begin: Begin) -> None
 
 REFUSAL = """\
 import os
+import sys
 from pathlib import Path
 
 from tmflow.training.cluster.addresses import load_addresses
@@ -201,8 +202,9 @@ from tmflow.training.cluster.mailbox import FIRST_SERVER, Mailbox, Name
 from tmflow.training.cluster.member import ARRIVED, WORDS
 from tmflow.training.cluster.task import start_server
 
-server = start_server(load_addresses(Path("cluster.yaml")), "worker", 1, "grpc")
-mail = Mailbox(server.target, Name("worker", 1))
+index = int(sys.argv[1])
+server = start_server(load_addresses(Path("cluster.yaml")), "worker", index, "grpc")
+mail = Mailbox(server.target, Name("worker", index))
 assert mail.take(FIRST_SERVER, ARRIVED, 100)["name"] == ["ps", 0]
 for words in ({"arrived": True}, {"differ": "worker 1 is not wanted"}):
     mail.put(FIRST_SERVER, WORDS, words, 100)
@@ -211,12 +213,12 @@ os._exit(0)
 
 
 @pytest.mark.slow
-def test_a_refusal_arrives_although_the_chief_answers_no_more(begin: Begin, tmp_path: Path) -> None:
-    """The chief refuses and ends: here it never answered, and another process says its words."""
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_refusal_arrives_although_the_chief_answers_no_more(begin: Begin, tmp_path: Path, index: int) -> None:
+    """The chief refuses and ends at once; or it never answered, and worker 1 says its words."""
     server = begin("ps", 0)
-    subprocess.run(
-        [sys.executable, "-c", REFUSAL], cwd=tmp_path, check=True, timeout=LIMIT_S, env=loopback_only(environment())
-    )
+    command = [sys.executable, "-c", REFUSAL, str(index)]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=LIMIT_S, env=loopback_only(environment()))
     code, output, told = ended(server)
     assert (code, output, told[-1]) == (2, "", "tmflow: worker 1 is not wanted."), told
 

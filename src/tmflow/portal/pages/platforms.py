@@ -50,7 +50,7 @@ PAGES = ("explore", "runs", "compare")  # pages that show the runs
 def show_list(study: Study) -> None:
     """Show all platforms with a row for each source of their runs; every word of the search must occur in a row.
 
-    The rows of the platforms with most results have their findings on one model, and the counts of their verdicts.
+    The rows of the first of `measured_platforms` have their findings on one model, and the counts of their verdicts.
     Platforms whose runs were ingested here come first, those with more runs before others.
     """
     runs = study.counts.groupby("platform").agg(n_runs=("n_runs", "sum"), newest_run_utc=("newest_run_utc", "max"))

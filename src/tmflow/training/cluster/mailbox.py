@@ -80,18 +80,18 @@ class Mailbox:
             outcomes: Outcomes = SimpleQueue()
             self._run(place, "silent", lambda made: made.dequeue(), outcomes)  # nobody puts anything into this queue
             self._run(place, "silent", lambda made: made.size(), outcomes, every_s=ASK_S)
-            try:
-                while True:
+            while True:
+                try:
                     _next(outcomes, place, ASK_S + limit_s)
-                    if not has_answered:
-                        has_answered = True
-                        on_first_answer()
-            except InterruptedError:
-                continue  # a reset between two trials closes all sessions of this task
-            except TimeoutError:
-                return f"{place} has not answered for {limit_s:g} s"
-            except ConnectionError:
-                return f"{place} has ended before the training was done"
+                except InterruptedError:
+                    break  # a reset between two trials closes all sessions of this task
+                except TimeoutError:
+                    return f"{place} has not answered for {limit_s:g} s"
+                except ConnectionError:
+                    return f"{place} has ended before the training was done"
+                if not has_answered:
+                    has_answered = True
+                    on_first_answer()
 
     def _start(self, place: Name, queue: str, operation: Operation) -> Outcomes:
         outcomes: Outcomes = SimpleQueue()

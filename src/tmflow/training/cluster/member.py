@@ -50,9 +50,14 @@ VERSIONS = {"tmflow": "tmflow", "tensorflow": "TensorFlow", "ops": "the op libra
 AddressInfo = tuple[Any, ...]  # of a socket, as `socket.getaddrinfo` returns them
 
 
+_SAYING = threading.RLock()
+
+
 def say(sentence: str) -> None:
-    """Tell the person at the console."""
-    print(f"tmflow: {sentence}", file=sys.stderr, flush=True)
+    """Tell the person at the console, who may have closed it."""
+    with _SAYING, suppress(OSError):
+        sys.stderr.write(f"tmflow: {sentence}\n")
+        sys.stderr.flush()
 
 
 def end_process(work: Callable[[], bool]) -> NoReturn:
@@ -176,6 +181,7 @@ class Member:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         self.addresses, self.name, self.wait_s = addresses, name, wait_s
         self._has_ended = threading.Event()
+        self._is_joining = False
         server = start_server(addresses, name.job, name.index, transport)
         self.servers, self.target = {transport: server}, server.target
         self.mail = Mailbox(self.target, name)
@@ -217,21 +223,35 @@ class Member:
         Raises Unsupported if a task does not come in time, and BadInput if the tasks do not fit together.
         """
         say(f"waiting for {CHIEF_WORKER}.")
-        awaited = FIRST_SERVER
-        try:
-            self.mail.put(FIRST_SERVER, ARRIVED, self.report(spec), self.wait_s)
-            awaited = CHIEF_WORKER
-            self.hear(self.wait_s)  # it has the report
-        except TimeoutError as error:
-            raise Unsupported(absence([awaited], self.wait_s)) from error
-        except ConnectionError as error:
-            raise Unsupported(f"{FIRST_SERVER} ended before the training began") from error
-        self.watch(CHIEF_WORKER, lambda: say(f"{CHIEF_WORKER} is up."))
+        self._is_joining = True
+        self._report_to_chief(spec)
+        self.watch(CHIEF_WORKER, self._say_that_chief_is_up)
         verdict = self.hear(LIMIT_S)  # the watch ends this process if the chief ends
+        with _SAYING:
+            self._is_joining = False
         if "absent" in verdict:
             raise Unsupported(verdict["absent"])
         if "differ" in verdict:
             raise BadInput(f"{verdict['differ']}.")
+
+    def _report_to_chief(self, spec: TrialSpec) -> None:
+        """Put the report into the first server's queue, and wait until the chief has it."""
+        limit_s, absent = self.wait_s, absence([CHIEF_WORKER], self.wait_s)
+        try:
+            self.mail.put(FIRST_SERVER, ARRIVED, self.report(spec), self.wait_s)
+        except TimeoutError as error:
+            raise Unsupported(absence([FIRST_SERVER], self.wait_s)) from error
+        except ConnectionError:  # if the chief refuses, that server ends, perhaps before its answer has come
+            limit_s, absent = GRACE_S, f"{FIRST_SERVER} ended before the training began"
+        try:
+            self.hear(limit_s)
+        except TimeoutError as error:
+            raise Unsupported(absent) from error
+
+    def _say_that_chief_is_up(self) -> None:
+        with _SAYING:
+            if self._is_joining:  # the verdict is the last word
+                say(f"{CHIEF_WORKER} is up.")
 
     def hear(self, limit_s: float | None) -> Words:
         """The chief's next words to this task."""
@@ -254,7 +274,7 @@ class Member:
 
         def wait() -> None:
             end = self.mail.wait_for_end(name, self.wait_s, on_first_answer)
-            if not self._has_ended.wait(LAST_WORD_S):
+            if not self._has_ended.wait(GRACE_S if self._is_joining else LAST_WORD_S):
                 say(f"{end}.")
                 os._exit(1)  # TensorFlow may wait for that task in any thread of this process
 
@@ -439,7 +459,7 @@ class Chief:
         return [name for name in self._reports if name != CHIEF_WORKER]
 
     def _tell_all(self, words: Words, job: str = "") -> None:
-        """Tell all other tasks, or those of one job."""
-        for name in self._others:
+        """Tell all other tasks, or those of one job; the first server last, as others may still await its answer."""
+        for name in sorted(self._others, key=lambda name: name == FIRST_SERVER):
             if job in ("", name.job):
                 self._member.tell(name, words)
