@@ -162,7 +162,8 @@ def _lead(
     from tmflow.store import engine
     from tmflow.study.adhoc import store_round, train_here
     from tmflow.training.cluster.checkpoint import resume
-    from tmflow.training.cluster.member import Chief, Member, end_process, require_here
+    from tmflow.training.cluster.chief import Chief
+    from tmflow.training.cluster.member import Member, end_process, require_here
 
     def work() -> bool:
         with tempfile.TemporaryDirectory(prefix="tmflow-") as folder:

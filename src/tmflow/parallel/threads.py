@@ -8,11 +8,19 @@ from collections.abc import Callable
 POLL_S = 0.1  # how often the caller's thread looks whether to go on
 
 
-def work_together(workers: int, call: Callable[[], bool], go_on: Callable[[], bool] = lambda: True) -> None:
+def work_together(
+    workers: int,
+    call: Callable[[], bool],
+    go_on: Callable[[], bool] = lambda: True,
+    consequence: type[BaseException] | tuple[()] = (),
+) -> None:
     """Call `call` repeatedly in each of so many threads, until it returns False.
 
     This thread calls `go_on` some ten times a second; if it returns False, or a call raises, no thread makes another
     call. Returns when all threads have ended. The first exception of a thread is raised here.
+
+    consequence: an exception that the failure of one thread causes in others, perhaps before that thread raises its
+    own. It is raised only if there is no other.
     """
     stop, failed = threading.Event(), list[BaseException]()
 
@@ -40,4 +48,4 @@ def work_together(workers: int, call: Callable[[], bool], go_on: Callable[[], bo
         for thread in threads:
             thread.join()
     if failed:
-        raise failed[0]
+        raise next((error for error in failed if not isinstance(error, consequence)), failed[0])

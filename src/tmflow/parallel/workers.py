@@ -125,11 +125,12 @@ class _Epoch:
         """Train until the data or the model's patience ends, and return the logs of the last call.
 
         The first call is made by one worker alone: it builds the optimizer and traces the functions. The first
-        exception of a worker is raised.
+        exception of a worker is raised. If a call fails while it asks for the next batch, TensorFlow cancels the
+        iterator for all workers: the cancelled calls of the others are consequences.
         """
         if not self._call():
             raise BadInput("the data has no batch.")
-        work_together(self._workers, self._call, self._tell_progress)
+        work_together(self._workers, self._call, self._tell_progress, consequence=tf.errors.CancelledError)
         self._tell_progress()
         return self._logs
 
