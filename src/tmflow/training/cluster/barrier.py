@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Set
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from tmflow.base.errors import Unsupported
@@ -27,6 +28,8 @@ class Barrier:
 
         self._worker, self._workers = worker, workers
         self.lost: Set[int] = set()  # workers that will not come any more; another thread may add to it
+        self._reader = ThreadPoolExecutor(1)
+        self._next: tuple[Any, Future[bytes]] | None = None  # the report that the chief waits for, and its session
         with tf.device(device), tf.name_scope("barrier"):
             arrived = tf.queue.FIFOQueue(workers, [tf.string], [[]], shared_name="tmflow_arrived")
             released = tf.queue.FIFOQueue(workers, [tf.int32], [[]], shared_name="tmflow_released")
@@ -59,12 +62,23 @@ class Barrier:
             if time.monotonic() > deadline:
                 numbers = ", ".join(map(str, missing))
                 raise Unsupported(f"worker {numbers} did not come within {limit_s:g} s")
-            try:
-                arrived = json.loads(session.run(self._next_report, options=_within(LOOK_S)))
-            except _deadline():
-                continue
-            reports[arrived["worker"]] = arrived
+            if (taken := self._take(session)) is not None:
+                reports[taken["worker"]] = taken
         return [reports[worker] for worker in sorted(reports)]
+
+    def _take(self, session: Any) -> Report | None:
+        """The next report; None if none comes soon, and then the next call waits for the same.
+
+        The dequeue itself has no limit: one that TensorFlow ends for its time may have taken a report all the same.
+        """
+        if self._next is None or self._next[0] is not session:
+            self._next = session, self._reader.submit(session.run, self._next_report)
+        try:
+            report: Report = json.loads(self._next[1].result(LOOK_S))
+        except TimeoutError:
+            return None
+        self._next = None
+        return report
 
     def release(self, session: Any, step: int) -> None:
         """Let all workers go on, up to this step of the training; only for the chief."""
