@@ -1,4 +1,4 @@
-"""Files and folders that are never seen half-written."""
+"""Files and folders that are never seen half-written, and may come and go."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from tmflow.base.errors import DISK_FULL, BadInput
+
+
+def read_present(path: Path) -> bytes:
+    """The content of a file; nothing if it is not there, or another process has removed it just now."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def write_text(path: Path, text: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tmflow.base.files import write_text, writing
+from tmflow.base.files import read_present, write_text, writing
 from tmflow.runfile import record
 from tmflow.runfile.record import Run
 
@@ -40,7 +40,7 @@ class Journal:
         self.run_file = run_file
         self.path = run_file.with_name(run_file.name + ".part")
         self._now = run_file.with_name(run_file.name + ".now")
-        data = self.path.read_bytes() if self.path.exists() else b""
+        data = read_present(self.path)
         self._end = data.rfind(b"\n") + 1
         lines = data[: self._end].decode("utf-8").splitlines()
         where = f"journal {self.path}, line"

@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from tmflow.base.errors import BadInput
+from tmflow.base.files import read_present
 from tmflow.native.availability import unfit_reason, unsupported_reason
 from tmflow.native.build import core_file
 from tmflow.native.loader import library_dir
@@ -208,7 +209,9 @@ def _past(results: Path) -> Iterator[tuple[str, TrialSpec, Cost]]:
     Skips lines that are not a run, such as the incomplete last line of a journal; `ingest` reports faults of a file.
     """
     for path in sorted(results.glob("runs/*/*/*/round-*.jsonl*")):
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.suffix != ".now" else ():
+        if path.suffix not in (".jsonl", ".part"):
+            continue
+        for line in read_present(path).decode(errors="replace").splitlines():  # the end of a round removes its journal
             try:
                 run = json.loads(line)
                 spec = TrialSpec.model_construct(**run["spec"])

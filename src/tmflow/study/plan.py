@@ -151,10 +151,9 @@ class Plan:
     def finished_runs(self, experiment: str) -> Iterator[Run]:
         """The runs of an experiment on disk: complete rounds, and the journals of interrupted rounds."""
         for path in self.run_files(experiment):
-            if path.exists():
-                yield from record.read(path)
-            else:
-                yield from Journal(path).runs
+            journal = [] if path.exists() else Journal(path).runs
+            # A round that has just ended has no journal any more.
+            yield from record.read(path) if path.exists() else journal
 
     @cached_property
     def costs(self) -> Costs:

@@ -16,6 +16,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -46,7 +47,15 @@ class Round:
     _read: int = 0
 
     def look(self) -> list[dict[str, Any]]:
-        """Count the new runs and return them; once the round is complete, all its runs are new again."""
+        """Count the new runs and return them; once the round is complete, all its runs are new again.
+
+        A round that ends during a look is counted by the next one: its journal is gone, and its run file is there.
+        """
+        with suppress(FileNotFoundError):
+            return self._look()
+        return []
+
+    def _look(self) -> list[dict[str, Any]]:
         path = self.run_file if self.run_file.exists() else self.run_file.with_name(self.run_file.name + ".part")
         if path == self.run_file or (path.exists() and path.stat().st_size < self._read):
             self.by_status, self._read = Counter(), 0

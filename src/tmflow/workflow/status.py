@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -81,7 +82,7 @@ def _trials(by_status: Counter[str]) -> dict[str, int]:
 
 def wall_s(campaign: Campaign, runs: Path) -> float:
     """Seconds of all invocations of a campaign; one that was killed counts until its last trial in `runs`."""
-    written = [datetime.fromtimestamp(path.stat().st_mtime).astimezone() for path in runs.glob("**/*.jsonl*")]
+    written = list(_times_of_files(runs))
     total = 0.0
     for index, invocation in enumerate(campaign.invocations):
         start = datetime.fromisoformat(invocation.started_at_utc)
@@ -93,3 +94,10 @@ def wall_s(campaign: Campaign, runs: Path) -> float:
             end = max((moment for moment in written if start <= moment <= limit), default=start)
         total += (end - start).total_seconds()
     return total
+
+
+def _times_of_files(runs: Path) -> Iterator[datetime]:
+    """When each run file, journal and note was written last."""
+    for path in runs.glob("**/*.jsonl*"):
+        with suppress(FileNotFoundError):  # the end of a trial removes its note, and that of a round its journal
+            yield datetime.fromtimestamp(path.stat().st_mtime).astimezone()

@@ -52,6 +52,26 @@ def under_way(trials: Sequence[Run], *, warm_up: bool = False, pid: int | None =
     return UnderWay(pid=pid or os.getpid(), warm_up=warm_up, trials=list(trials))
 
 
+def test_a_round_that_ends_during_a_look_is_counted_by_the_next(
+    plan: Plan, runs: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched, journal = Progress(plan), Journal(plan.run_files("tiny")[0])
+    for run in runs:
+        journal.append(run)
+    with monkeypatch.context() as meanwhile:
+        exists = Path.exists
+
+        def ends(path: Path) -> bool:
+            there = exists(path)
+            if path == journal.path:
+                journal.finish()
+            return there
+
+        meanwhile.setattr(Path, "exists", ends)
+        assert watched.look().done == 0
+    assert watched.look().done == len(runs)
+
+
 def test_a_journal_is_counted_as_it_grows_and_the_run_file_takes_its_place(plan: Plan, runs: list[Run]) -> None:
     watched = Progress(plan)
     assert (watched.look().planned, watched.look().done, watched.look().now) == (8, 0, "starting a process")
