@@ -90,6 +90,36 @@ class TestOfAModel:
         assert rehearsal.count(Way("lock", 2, 4), 10).reads == 160
         rehearsal.close()
 
+    def test_after_a_failed_step_the_next_ones_begin_with_the_first_batch(self) -> None:
+        import keras
+        import tensorflow as tf
+
+        from tmflow.advice.rehearsal import Rehearsal
+
+        seen: list[float] = []
+
+        class Watched(keras.layers.Layer):
+            def call(self, inputs: Any) -> Any:
+                def look(values: Any) -> Any:
+                    seen.append(float(values[0, 0]))
+                    if len(seen) == 1:
+                        raise ValueError("at the first step")
+                    return values
+
+                return tf.ensure_shape(tf.numpy_function(look, [inputs], inputs.dtype), inputs.shape)
+
+        model = keras.Sequential([keras.Input((1,)), Watched(), keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        numbers = np.arange(20, dtype=np.float32)[:, None]
+        rehearsal = Rehearsal(
+            model, tf.data.Dataset.from_tensor_slices((numbers, numbers)).batch(2), consistency="block"
+        )
+        with pytest.raises(BadInput, match="lock, 1 worker cannot train this model: .*at the first step"):
+            rehearsal.prepare(Way("lock", 1, 1))
+        rehearsal.prepare(Way("spin", 1, 1))
+        assert seen == [0.0, 0.0]
+        rehearsal.close()
+
     def test_a_step_without_its_update_computes_the_gradients_and_changes_nothing(self) -> None:
         import keras
         import tensorflow as tf

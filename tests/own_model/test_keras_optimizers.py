@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import tensorflow as tf  # noqa: E402
 
 from tmflow import optimizers  # noqa: E402
 from tmflow.base.errors import BadInput  # noqa: E402
+from tmflow.native import loader  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -295,3 +297,53 @@ class TestBadInput:
             pytest.raises(BadInput, match=r"tf\.distribute strategy"),
         ):
             optimizers.SGD(0.1)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam"])
+def test_first_steps_of_several_threads_at_once_are_all_made(name: str) -> None:
+    for _ in range(10):
+        optimizer, variable = both(name)[1], keras.Variable(np.zeros(3, np.float32))
+        start, failed = threading.Barrier(4), list[Exception]()
+
+        def step(
+            optimizer: Any = optimizer, variable: Any = variable, start: Any = start, failed: Any = failed
+        ) -> None:
+            start.wait()
+            try:
+                optimizer.apply([tf.ones(3)], [variable])
+            except Exception as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=step) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failed == []
+        assert int(optimizer.iterations) == 4
+        assert sum(row["updates"] for row in optimizer.counters().counters) == 4
+
+
+def test_a_former_optimizer_may_be_collected_while_another_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    variable, another = (keras.Variable(np.zeros(3, np.float32)) for _ in range(2))
+    later = both("sgd", "spin")[1]
+    later.build([another])
+
+    def train() -> None:
+        former = both("sgd", "lock")[1]
+        former.apply([tf.ones(3)], [variable])
+        former.cycle = [former]  # only a collection frees it
+
+    ops = loader.ops
+
+    def ops_after_a_collection() -> Any:
+        gc.collect()
+        return ops()
+
+    gc.disable()
+    try:
+        train()
+        monkeypatch.setattr(loader, "ops", ops_after_a_collection)
+        later._updates.take_over([variable.value])
+    finally:
+        gc.enable()

@@ -253,6 +253,26 @@ def killed(of: Callable[[Cluster], int], **factors: Any) -> Exception:
     return error
 
 
+def test_a_process_that_has_ended_between_two_trials_is_replaced() -> None:
+    victim = POOL.of(2, 3).workers[1].process
+    victim.kill()
+    os.waitid(os.P_PID, victim.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and nobody has asked how
+    assert run().final_accuracy > TRAINED
+
+
+def test_a_process_that_ends_unseen_is_named_and_the_others_end() -> None:
+    cluster = POOL.of(2, 3)
+    victim, others = cluster.workers[1].process, [task.process for task in cluster.tasks]
+    victim.kill()
+    os.waitid(os.P_PID, victim.pid, os.WEXITED | os.WNOWAIT)
+    cluster.workers[1].tell({"do": "nothing"})  # stays in the pipe's buffer
+    with pytest.raises(TaskEnded, match="worker 1 was ended by SIGKILL"):
+        cluster.workers[1].answer()
+    POOL.close()
+    assert [process.poll() is not None for process in others] == [True] * 5
+    assert run().final_accuracy > TRAINED
+
+
 def worker(index: int) -> Callable[[Cluster], int]:
     return lambda cluster: cluster.workers[index].process.pid
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from tmflow import datasets
 from tmflow.base.errors import BadInput, Unsupported
 from tmflow.native import registry
 from tmflow.spec.trial import TrialSpec
+from tmflow.training import session
 from tmflow.training.data import TrialData, batch_starts
 from tmflow.training.session import Variant
 
@@ -117,3 +120,18 @@ def test_deep_learns_at_a_rate_that_suits_it(train: Train) -> None:
 def test_batch_larger_than_the_training_set() -> None:
     with pytest.raises(Unsupported, match="batch of 10 does not fit a training set of 9 images"):
         batch_starts(0, 9, 10, 1)
+
+
+def test_a_machine_without_more_threads_ends_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workers that have started wait for the others, which will not come."""
+
+    class Full(ThreadPoolExecutor):
+        def submit(self, *arguments: Any, **keywords: Any) -> Any:
+            if arguments[-1] == 2:
+                raise RuntimeError("can't start new thread")
+            return super().submit(*arguments, **keywords)
+
+    monkeypatch.setattr(session, "ThreadPoolExecutor", Full)
+    spec: Any = SimpleNamespace(threads=4, batch=1)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        session._timed_loop(lambda *_: None, np.arange(4), spec, SimpleNamespace())  # type: ignore[arg-type]

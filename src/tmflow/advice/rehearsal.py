@@ -103,8 +103,13 @@ class Rehearsal:
         self._values = [value.numpy() for value in self._all]
         self._first = next(iter(dataset))
         self._batch = _examples_of(self._first)
-        self._batches = iter(dataset.repeat())
+        self._dataset = dataset
+        self._begin_batches()
         self._trainings: dict[Way, _Training] = {}
+
+    def _begin_batches(self) -> None:
+        """Let the steps that follow begin with the first batch; a call that failed may have cancelled the iterator."""
+        self._batches = iter(self._dataset.repeat())
 
     @property
     def optimiser(self) -> str:
@@ -262,6 +267,7 @@ class Rehearsal:
                 with parallel.atomic_additions:
                     train(self._batches)
             except tf.errors.OpError as error:
+                self._begin_batches()
                 raise BadInput(refused.format(way=way) + _last_line(error)) from error
             finally:
                 _release(optimizer)

@@ -66,6 +66,9 @@ def whole_file(path: Path) -> Iterator[Path]:
 def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a new folder, which replaces `path` once it is complete: no reader sees a half-filled folder."""
     new, old = (require_name(path).with_name(f".{path.name}.{age}") for age in ("new", "old"))
+    if old.exists() and not path.exists():  # killed between the two renames
+        with writing(path):
+            old.rename(path)
     for left_by_a_kill in (new, old):
         shutil.rmtree(left_by_a_kill, ignore_errors=True)
     with writing(path):

@@ -29,7 +29,7 @@ def locked(path: Path, name: str, waiting: str) -> Iterator[int]:
     """Hold the lock that is the file `path`; while another process or thread holds it, print `waiting` and wait.
 
     name: what a message calls the lock. Yields its file descriptor: a child process that inherits it holds the lock,
-    too, until it ends. Raises BadInput if the file cannot be opened.
+    too, until it ends. Raises BadInput if the file cannot be opened or locked.
     """
     handle = _open_lock(path, name)
     try:
@@ -38,19 +38,24 @@ def locked(path: Path, name: str, waiting: str) -> Iterator[int]:
         except BlockingIOError:
             print(f"tmflow: {waiting}.", file=sys.stderr, flush=True)
             fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            raise BadInput(f"{name}, {path}, cannot be locked: {error.strerror}.") from error
         yield handle
     finally:
         os.close(handle)
 
 
 def _open_lock(path: Path, name: str) -> int:
-    """Open a lock for reading: flock needs no more access, and another user's file may allow no more."""
+    """Open a lock for writing, which flock needs on NFS, or for reading: another user's file may allow no more."""
     try:
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
             os.fchmod(handle, 0o644)  # readable by all, regardless of the umask
         except FileExistsError:
-            handle = os.open(path, os.O_RDONLY)
+            try:
+                handle = os.open(path, os.O_RDWR)
+            except PermissionError:
+                handle = os.open(path, os.O_RDONLY)
     except OSError as error:
         raise BadInput(f"{name}, {path}, cannot be opened: {error.strerror}.") from error
     return handle

@@ -77,7 +77,7 @@ class Quarantine:
         """
         self._make_folder()
         with writing(self.folder):
-            lock = os.open(self.folder / ".lock", os.O_RDONLY | os.O_CREAT, 0o644)
+            lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             self._take(lock)
             with self.begin() as connection:

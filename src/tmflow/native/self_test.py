@@ -23,6 +23,7 @@ from tmflow.spec.strategies import parameters_of
 THREADS, UPDATES, ELEMENTS = 4, 50, 1000
 _SIZE = f"{THREADS} threads made {UPDATES} updates each of {ELEMENTS:,} elements"
 LIMIT_S = 30.0
+TENSORFLOW_LIMIT_S = 120.0  # to import TensorFlow from a cold disk, and to try its pair
 PROBES = 100
 _WATCHED = "the process of its trial was watched"
 _LOST = "it violates its consistency: updates are lost"
@@ -50,10 +51,11 @@ def _in_process(strategies: list[str]) -> list[Trial]:
     """Try strategies that need the same environment in a new process."""
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, **process_environment(strategies[0], {})}
     command = [sys.executable, "-m", "tmflow.native.self_test", *strategies]
+    limit_s = TENSORFLOW_LIMIT_S if strategies[0] in stock.LOCKING else LIMIT_S
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=limit_s)
     except subprocess.TimeoutExpired:
-        return [Trial(name, f"its trial took longer than {LIMIT_S:g} s", _WATCHED) for name in strategies]
+        return [Trial(name, f"its trial took longer than {limit_s:g} s", _WATCHED) for name in strategies]
     if done.returncode == 0:
         return [Trial(**json.loads(line)) for line in done.stdout.splitlines()]
     end = f"its trial failed: {(done.stderr.strip() or 'it printed no message').splitlines()[-1]}"

@@ -94,10 +94,11 @@ class Updates:
         them up here. No thread may update the variables meanwhile.
         """
         for variable in variables:
-            former = [tracker for tracker in getattr(variable, _TRACKED_BY, []) if tracker() is not None]
-            for tracker in former:
-                loader.ops().tmflow_release_tracker(tracker())
-            setattr(variable, _TRACKED_BY, [*former, weakref.ref(self._tracker.handle)])
+            known = [reference() for reference in getattr(variable, _TRACKED_BY, [])]
+            former = [handle for handle in known if handle is not None]
+            for handle in former:
+                loader.ops().tmflow_release_tracker(handle)
+            setattr(variable, _TRACKED_BY, [weakref.ref(handle) for handle in [*former, self._tracker.handle]])
 
     def release(self) -> None:
         """Give up the strategy, so that others may choose one. Call it while no thread updates."""

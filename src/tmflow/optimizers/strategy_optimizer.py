@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from tmflow.spec.factors import Measures
 
 _TYPES = (tf.float32, tf.float64)
+_BUILDING = threading.RLock()  # held by a thread that may have to build an optimizer
 
 
 class SlotRule(NamedTuple):
@@ -63,6 +66,7 @@ class StrategyOptimizer:
         super().__init__(*args, **_without_unsupported(keywords))  # Keras allows no attributes before
         self.strategy, self.consistency, self.workers, self.measures = strategy, consistency, workers, measures
         self._resolved, self._places = resolved, places
+        self._is_ready = False
         self._iterations.assign_add = partial(add_atomically, self._iterations)
 
     def build(self, variables: Sequence[Any]) -> None:
@@ -85,6 +89,12 @@ class StrategyOptimizer:
         self._updates = Updates(names, self._resolved, self._places, self.measures, has_slots=has_slots)
         with tf.init_scope():
             self._updates.take_over([_tf_variable(variable) for variable in variables])
+        self._is_ready = True
+
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
+        """As Keras's `apply`. If the first steps of several threads come together, one builds the optimizer."""
+        with nullcontext() if self._is_ready else _BUILDING:
+            super().apply(grads, trainable_variables)  # type: ignore[misc]
 
     def _check_strategy(self, *, has_slots: bool) -> None:
         """Raise BadInput for what the strategy or full measures cannot do with this optimizer."""

@@ -111,7 +111,7 @@ def _exclusive(file: Path) -> Iterator[None]:
     """Hold the writers' lock of the file; the kernel releases it when the process ends."""
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(file.with_name(f".{file.name}.lock"), os.O_RDONLY | os.O_CREAT, 0o644)
+        lock = os.open(file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -279,6 +279,10 @@ def _timed_loop(step: Callable[[Any, Any, Any], object], starts: Any, spec: Tria
         return began, time.monotonic()
 
     with ThreadPoolExecutor(spec.threads) as pool:
-        workers = [pool.submit(work, worker) for worker in range(spec.threads)]
+        try:
+            workers = [pool.submit(work, worker) for worker in range(spec.threads)]
+        except RuntimeError:  # no more threads: those that have started would wait for ever
+            barrier.abort()
+            raise
         times = [worker.result() for worker in workers]
     return max(end for _, end in times) - min(began for began, _ in times)

@@ -48,3 +48,14 @@ def test_a_folder_is_there_with_all_that_belongs_in_it_or_not_at_all(tmp_path: P
         (new / "third").touch()
     assert [path.name for path in folder.iterdir()] == ["third"]
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_folder_whose_replacement_was_killed_in_the_middle_is_still_there(tmp_path: Path) -> None:
+    (tmp_path / ".figures.old").mkdir()
+    (tmp_path / ".figures.old" / "first").touch()
+    (tmp_path / ".figures.new").mkdir()
+    folder = tmp_path / "figures"
+    with suppress(RuntimeError), whole_folder(folder):
+        raise RuntimeError
+    assert [path.name for path in folder.iterdir()] == ["first"]
+    assert list(tmp_path.iterdir()) == [folder]

@@ -97,7 +97,8 @@ class Task:
     def end(self) -> None:
         """End the process: by the end of its input, or by force if that takes too long."""
         assert self.process.stdin is not None
-        self.process.stdin.close()
+        with suppress(BrokenPipeError):  # closing sends what a process that has ended did not take
+            self.process.stdin.close()
         try:
             self.process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -123,6 +124,11 @@ class Cluster:
     def tasks(self) -> list[Task]:
         """All of them, servers first."""
         return [*self.servers, *self.workers]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no process has ended, as one may between two trials, for want of memory for example."""
+        return all(task.process.poll() is None for task in self.tasks)
 
     def serve(self, transport: str) -> None:
         """Let all tasks call each other by this transport, besides those that they have."""
@@ -221,10 +227,10 @@ class _Pool:
         atexit.register(self.close)
 
     def of(self, servers: int, workers: int) -> Cluster:
-        """A cluster with at least this many servers and workers."""
+        """A cluster with at least this many servers and workers, which are all running."""
         running = self._cluster
         if running is not None:
-            if len(running.servers) >= servers and len(running.workers) >= workers:
+            if len(running.servers) >= servers and len(running.workers) >= workers and running.is_complete:
                 return running
             servers, workers = max(servers, len(running.servers)), max(workers, len(running.workers))
             self.close()
@@ -233,9 +239,9 @@ class _Pool:
 
     def close(self) -> None:
         """End the cluster; the next trial starts another."""
-        if self._cluster is not None:
-            self._cluster.close()
-            self._cluster = None
+        ending, self._cluster = self._cluster, None
+        if ending is not None:
+            ending.close()
 
 
 POOL = _Pool()
@@ -264,7 +270,6 @@ class Variant:
     def _run(self, spec: TrialSpec, trial_seed: int, plan: CheckpointPlan | None) -> Measurement:
         assert spec.servers is not None, "a spec of this driver has it"
         cluster = POOL.of(spec.servers, self._max_workers)
-        cluster.serve(spec.transport)
         servers, workers = cluster.servers[: spec.servers], cluster.workers[: spec.threads]
         container = sha256_of([graph_key(spec), spec.threads])[:16]
         command = {
@@ -272,8 +277,9 @@ class Variant:
             "limit_s": MEETING_LIMIT_S, "plan": plan.model_dump(mode="json") if plan else None,
         }  # fmt: skip
         checkpoint = resume(plan.file, spec) if plan else None
-        began, used = time.monotonic(), {str(task): task.cpu_s() for task in [*servers, *workers]}
         try:
+            cluster.serve(spec.transport)
+            began, used = time.monotonic(), {str(task): task.cpu_s() for task in [*servers, *workers]}
             measured = Measurement(**cluster.train(spec, command))
             cpu_s = {str(task): task.cpu_s() - used[str(task)] for task in [*servers, *workers]}
             workers[CHIEF].tell({"do": "reset", "container": container, "transport": spec.transport})

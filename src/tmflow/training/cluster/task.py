@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 import traceback
@@ -116,6 +117,7 @@ class Trainer:
 
 def main(job: Job, index: int, answers: TextIO) -> None:
     """Answer commands until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C, and ends this process
     commands: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     lost: set[int] = set()
     threading.Thread(target=_listen, args=(commands, lost), daemon=True).start()
