@@ -70,14 +70,6 @@ def test_every_round_measures_every_way_in_an_order_of_its_own() -> None:
     assert len(set(rounds)) > 1
 
 
-def test_ways_of_about_the_same_speed_make_the_same_steps() -> None:
-    """So that their runs compare in the database."""
-    one = Way("spin", 1)
-    subject = Clockwork({FAST: always(1000), SLOW: always(1300), one: always(1900), OWN: always(2100)})
-    measured = measure(subject, [FAST, SLOW, one, OWN], 0.05, lambda _: None)
-    assert measured.calls == {FAST: 400, SLOW: 400, one: 400, OWN: 190}
-
-
 def test_the_runs_that_count_are_a_round_after_the_others() -> None:
     subject = SizedVariables([Shape((10,))], 0, consistency="block")
     measured = Measurement(calls={FAST: 100, Way("nolock", 2): 50}, rounds=4)
