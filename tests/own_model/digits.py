@@ -1,10 +1,13 @@
-"""A model for tests of the advice."""
+"""A model for tests of the advice, and more time for their ways."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pytest
+
+from tmflow.advice import measurement
 
 
 def digits_model(optimizer: Any = None) -> tuple[Any, Any, Any]:
@@ -21,3 +24,12 @@ def digits_model(optimizer: Any = None) -> tuple[Any, Any, Any]:
     model.compile(optimizer or keras.optimizers.SGD(0.1), loss="sparse_categorical_crossentropy", metrics=["accuracy"])
     data = tf.data.Dataset.from_tensor_slices((images[:1500], labels[:1500])).batch(8)
     return model, data, (images[1500:], labels[1500:])
+
+
+def prepare_more_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `advise` prepare ways until the time of its rounds is over, and make rounds short enough to begin after it.
+
+    On a busy machine it takes more than a second to prepare one way of a Keras model.
+    """
+    monkeypatch.setattr(measurement, "PREPARING", 1.0)  # the first three rounds may begin until twice the time
+    monkeypatch.setattr(measurement, "SLICE_S", 0.02)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.own_model.digits import digits_model
+from tests.own_model.digits import digits_model, prepare_more_ways
 from tmflow.advice import measurement
 from tmflow.advice.advice import Advice, StepParts, advise, advise_for_sizes, measured_advice, rank
 from tmflow.advice.candidates import Way, other_workers, strategies_for
@@ -204,14 +204,15 @@ class TestOfAModel:
     """With a Keras model."""
 
     @pytest.fixture(autouse=True)
-    def _keras(self) -> None:
+    def _keras(self, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.importorskip("keras", reason="Keras comes with TensorFlow")
+        prepare_more_ways(monkeypatch)
 
     def test_the_model_is_as_it_was(self) -> None:
         model, data, test = digits_model()
         model.fit(data, epochs=1, verbose=0)
         optimizer, values = model.optimizer, [value.numpy() for value in model.variables]
-        advice = advise(model, data, 2, validation=test, seconds=40)
+        advice = advise(model, data, 2, validation=test, seconds=30)
         assert model.optimizer is optimizer
         assert int(optimizer.iterations) == 188
         for value, before in zip(model.variables, values, strict=True):
@@ -234,7 +235,7 @@ class TestOfAModel:
         from tmflow import optimizers
 
         model, data, _ = digits_model()
-        advise(model, data, 2, seconds=25)
+        advise(model, data, 2, seconds=15)
         for strategy in ("lock", "striped"):
             model.compile(optimizers.SGD(0.1, strategy=strategy), loss="sparse_categorical_crossentropy")
             tmflow.Workers(2).fit(model, data, verbose=0)
@@ -251,7 +252,7 @@ class TestOfAModel:
         )
         model.compile(keras.optimizers.Adam(), loss="binary_crossentropy")
         data = tf.data.Dataset.from_tensor_slices((numbers, truth)).batch(16)
-        advice = advise(model, data, 2, seconds=40, consistency="tensor")  # on a busy machine 10 are too few
+        advice = advise(model, data, 2, seconds=25, consistency="tensor")
         assert {str(row.way.strategy) for row in advice.ranking if row.candidate} >= {"auto", "lock"}
         counted = advice.counts[str(advice.best.way.strategy)]
         assert counted.lost == 0

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pandas as pd
 import pytest
 
 from tests.conftest import Tmflow, environment
-from tmflow.advice import advice
+from tests.own_model.digits import prepare_more_ways
+from tmflow.advice import advice, measurement
 from tmflow.advice.cases import cases_of
 from tmflow.base.errors import BadInput
 from tmflow.base.locks import machine_to_itself
@@ -115,10 +117,13 @@ def test_the_runs_of_sizes_travel(tmflow: Tmflow, results: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_runs_of_a_model_travel_without_its_names_and_data(tmflow: Tmflow, results: Path, tmp_path: Path) -> None:
+def test_the_runs_of_a_model_travel_without_its_names_and_data(
+    tmflow: Tmflow, tmflow_here: Tmflow, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("keras", reason="Keras comes with TensorFlow")
+    prepare_more_ways(monkeypatch)
     (tmp_path / "secret_file.py").write_text(TRAINING)
-    done = tmflow("advise", f"{tmp_path / 'secret_file.py'}:build", "--seconds", "20", "--save", "--json")
+    done = tmflow_here("advise", f"{tmp_path / 'secret_file.py'}:build", "--seconds", "30", "--save", "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     runs = check_all(tmflow, results, Path(said["saved"]))
@@ -148,6 +153,33 @@ def test_the_runs_of_rows_travel(tmflow: Tmflow, results: Path) -> None:
     assert {run.spec.shapes for run in runs} == {"500x4:3,10"}
     (counting,) = [run for run in runs if run.spec.strategy == "nolock" and run.spec.measures == "full"]
     assert [row.expected for row in counting.lost] == [12 * counting.spec.iterations, 10 * counting.spec.iterations]
+
+
+@pytest.mark.slow
+def test_the_runs_of_rounds_with_fewer_steps_travel(
+    tmflow: Tmflow, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first round takes longer than planned."""
+    time_slice = measurement.time_slice
+
+    def with_pauses(subject: Any, way: Any, calls: int, round: int, *place: Any) -> measurement.Slice:
+        if round == 1:
+            time.sleep(0.4)
+        return time_slice(subject, way, calls, round, *place)
+
+    monkeypatch.setattr(measurement, "time_slice", with_pauses)
+    given = advice.advise_for_sizes("100x10,10", 20.0, seconds=10, save=True)
+    runs = check_all(tmflow, results, Path(str(given.saved)))
+    for row in given.ranking:
+        strategy = str(row.way.strategy).replace("auto", "adaptive")
+        own = [
+            run for run in runs
+            if (run.spec.strategy, run.spec.threads, run.spec.measures) == (strategy, row.way.workers, "usual")
+        ]  # fmt: skip
+        steps = {run.round: run.spec.iterations for run in own}
+        assert steps[1] > steps[2] >= row.way.workers
+        us = np.exp(np.mean([np.log(1e6 * (run.loop_s or 0) / run.spec.iterations) for run in own]))
+        assert us == pytest.approx(row.us)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,8 +19,9 @@ from tmflow.runner import machine_load
 MIN_ROUNDS = 3  # for an interval that means something
 SLICE_S = 0.4  # of one way in a round
 MAX_CALL_S = 0.2  # the longest call of TensorFlow
-MIN_CALLS = 4  # of a worker in a round
+MIN_CALLS = 4  # of a worker in a round, unless the time is short
 PREPARING = 0.5  # the share of the time after which no further way is prepared
+NEEDED = 0.5  # the share of the time until a refusal that MIN_ROUNDS shall take, since calls may become slower
 
 
 class CountedRun(NamedTuple):
@@ -106,9 +108,9 @@ class Subject(Protocol):
 class Measurement:
     """The times of the ways: microseconds per step by round, the same rounds for all ways.
 
-    us: wall time over the steps of all workers. calls: of a way in a round. left_out: the ways for which there was no
-    time, and those that the model does not allow, with the reason. slices: of all rounds; the runs that count are a
-    round of their own, after the others.
+    us: wall time over the steps of all workers, which may be more in the first rounds than in later ones. calls: of a
+    way in the last round. left_out: the ways for which there was no time, and those that the model does not allow, with
+    the reason. slices: of all rounds; the runs that count are a round of their own, after the others.
     """
 
     us: dict[Way, list[float]] = field(default_factory=dict)
@@ -130,19 +132,26 @@ def steps_of_call(subject: Subject) -> int:
 
 def calls_of_slice(subject: Subject, way: Way) -> int:
     """The calls of a prepared way in a round: about SLICE_S, and as many for each worker."""
+    return _calls_in(SLICE_S, way, seconds_of_call(subject, way))
+
+
+def seconds_of_call(subject: Subject, way: Way) -> float:
+    """The seconds of a call of a prepared way, from a few."""
     calls = MIN_CALLS * way.workers
     for _ in range(2):  # the first run has its costs of beginning
         call_s = max(subject.run(way, calls) / calls, 1e-9)
-    return max(MIN_CALLS, round(SLICE_S / call_s / way.workers)) * way.workers
+    return call_s
 
 
 def measure(subject: Subject, ways: Sequence[Way], seconds: float, progress: Callable[[str], Any]) -> Measurement:
     """Prepare the ways in their order, and run all of them in each round, in an order shuffled by its number.
 
-    Raises BadInput if the three rounds that there are at least would take longer than twice the time.
+    The first rounds make fewer calls where the three that there are at least would take too long. Raises BadInput if
+    they would take longer than twice the time all the same.
     """
     began, measured, watch = time.monotonic(), Measurement(), machine_load.Watch()
     before = machine_load.sample()
+    round_s = 0.0  # of the last round; before the first one, as its calls were timed
     for way in ways:
         if time.monotonic() - began > PREPARING * seconds:
             measured.left_out[way] = "no time was left"
@@ -150,15 +159,19 @@ def measure(subject: Subject, ways: Sequence[Way], seconds: float, progress: Cal
         progress(f"preparing {way}")
         try:
             subject.prepare(way)
-            measured.calls[way] = _equal_calls(way, calls_of_slice(subject, way), measured.calls)
+            call_s = seconds_of_call(subject, way)
         except BadInput as error:
             measured.left_out[way] = str(error)
             continue
+        measured.calls[way] = _equal_calls(way, _calls_in(SLICE_S, way, call_s), measured.calls)
         measured.us[way] = []
-    last_round_s = 0.0
-    while (left := seconds - (time.monotonic() - began)) > last_round_s or measured.rounds < MIN_ROUNDS:
+        round_s += measured.calls[way] * call_s
+    while (left := seconds - (time.monotonic() - began)) > round_s or measured.rounds < MIN_ROUNDS:
         if measured.rounds < MIN_ROUNDS and left < -seconds:
             raise BadInput(f"the time is too short for {MIN_ROUNDS} rounds of all ways: allow more seconds.")
+        needed_s, allowed_s = (MIN_ROUNDS - measured.rounds) * round_s, NEEDED * (left + seconds)
+        if needed_s > allowed_s:
+            measured.calls = fewer_calls(measured.calls, allowed_s / needed_s)
         progress(f"round {measured.rounds + 1}")
         began_round = time.monotonic()
         for ordinal, way in enumerate(shuffled(measured.us, measured.rounds)):
@@ -167,9 +180,22 @@ def measure(subject: Subject, ways: Sequence[Way], seconds: float, progress: Cal
             measured.us[way].append(1e6 * slice_.seconds / slice_.steps)
             measured.slices.append(slice_)
         measured.rounds += 1
-        last_round_s = time.monotonic() - began_round
+        round_s = time.monotonic() - began_round
     measured.state = MachineState(**machine_load.between(before, machine_load.sample()))
     return measured
+
+
+def fewer_calls(calls: Mapping[Way, int], share: float) -> dict[Way, int]:
+    """About this share of the calls of each way: as many for each worker, one at least, and equal if they were equal.
+
+    calls: as many for each worker, too.
+    """
+    fewer = {}
+    for way, number in calls.items():
+        equal = [other for other in calls if (other.per_call, calls[other]) == (way.per_call, number)]
+        of_each = math.lcm(*(other.workers for other in equal))
+        fewer[way] = max(1, int(share * number / of_each)) * of_each
+    return fewer
 
 
 def shuffled(ways: Iterable[Way], seed: int) -> list[Way]:
@@ -190,7 +216,7 @@ def time_slice(subject: Subject, way: Way, calls: int, round: int, ordinal: int,
 def count(
     subject: Subject, ways: Sequence[Way], measured: Measurement, progress: Callable[[str], Any]
 ) -> dict[Way, Counts | str]:
-    """Count what the ways lose, each in a run of as many calls as in a round, or the reason why it cannot be counted.
+    """Count what the ways lose, each in a run of as many calls as in the last round, or the reason why not.
 
     The runs are a round after the others, in shuffled order.
     """
@@ -210,6 +236,11 @@ def count(
             place = way, measured.rounds + 1, ordinal, started_at
             measured.slices.append(Slice(*place, run.steps, run.seconds, total_s, machine, run.lost))
     return {way: counts[way] for way in ways}
+
+
+def _calls_in(seconds: float, way: Way, call_s: float) -> int:
+    """The calls of so many seconds: as many for each worker, and MIN_CALLS at least."""
+    return max(MIN_CALLS, round(seconds / call_s / way.workers)) * way.workers
 
 
 def _equal_calls(way: Way, calls: int, others: Mapping[Way, int]) -> int:
