@@ -15,6 +15,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import pytest_timeout
 import yaml
 
 from tmflow import cli
@@ -32,6 +33,8 @@ os.environ.setdefault(HPX_ADDRESS, "127.0.0.1")
 ROOT = project_root()
 # Tests that start processes, servers and browsers, and wait for them.
 OF_PROCESSES = ("faults", "portal", "training", "workflow")
+# A second run, once what disturbed the first one may be over. Not after a timeout: what hangs, hangs again.
+AGAIN = pytest.mark.flaky(reruns=1, reruns_delay=20, rerun_except=re.escape("Failed: Timeout (>"))
 FOREIGN = re.compile(r"[\[-](ppc64le|aarch64)[\]-]")  # in the name of a test
 COPIED = ("Snakefile", "workflow", "profiles", "envs", "native_ops", "pyproject.toml")
 
@@ -99,9 +102,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = of_share(items, share)
     for item in items:
         if item.path.relative_to(ROOT / "tests").parts[0] in OF_PROCESSES:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+            item.add_marker(AGAIN)
     slow = {item.path for item in items if any(item.get_closest_marker(name) for name in ("slow", "deep"))}
     items.sort(key=lambda item: (item.path.name != "test_cpp.py", item.path not in slow))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give a second run its own time limit: pytest-timeout has one for all runs together, and a failure ends that."""
+    if getattr(item, "execution_count", 1) > 1:
+        mark = item.get_closest_marker("timeout")
+        limit_s = float(mark.args[0] if mark else item.config.getini("timeout"))
+        own = pytest_timeout.Settings(limit_s, "signal", func_only=False, disable_debugger_detection=False)
+        item.config.hook.pytest_timeout_set_timer(item=item, settings=own)
 
 
 @pytest.fixture(scope="session", autouse=True)

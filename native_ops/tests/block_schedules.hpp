@@ -91,6 +91,9 @@ class HeldUp {
   }
 
   std::string awaited;
+  // Long, because a busy machine may keep B from its processor for seconds; short where the event never
+  // comes.
+  std::chrono::milliseconds patience = std::chrono::minutes(1);
   std::set<std::string> events;
   std::vector<float> variable = std::vector<float>(kElements);
   bool b_is_in_all = true;  // when B's update has returned
@@ -123,7 +126,7 @@ class HeldUp {
     if (a_is_in) return;
     a_is_in = true;
     changed.notify_all();
-    changed.wait_for(held, std::chrono::milliseconds(500), [&] { return events.contains(awaited); });
+    changed.wait_for(held, patience, [&] { return events.contains(awaited); });
   }
 
   inline static HeldUp* running = nullptr;

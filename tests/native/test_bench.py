@@ -29,6 +29,15 @@ ENDLESS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No measurement is given up: next to other tests, one of a queue lock may take longer than the usual limit.
+
+    So commands that measure run in this process.
+    """
+    monkeypatch.setattr(updates, "LIMIT_S", 120.0)
+
+
 @pytest.fixture
 def workers() -> Iterator[Workers]:
     with Workers() as pool:
@@ -143,8 +152,7 @@ def test_the_fallbacks_are_every_strategy_and_the_cpus_that_there_are() -> None:
     assert plan.cells == [Cell(n, t, "fresh") for n in (10, 7850, 3211264) for t in (1, 2, 4) if t <= usable]
 
 
-def test_every_subject_has_a_turn_in_every_round_and_cell(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(updates, "LIMIT_S", 120.0)  # a queue lock next to other tests is slow
+def test_every_subject_has_a_turn_in_every_round_and_cell(workers: Workers) -> None:
     plan = small_plan("lock,nolock,always_aborts:budget=2", rounds=3)
     outcome = measure(plan, workers)
     assert not outcome.left_out
@@ -196,10 +204,13 @@ def test_the_worker_writes_the_gradient_where_it_is_fresh() -> None:
     measured = [loader.core().measure("nolock", 1, 200, 1 << 20, fresh_gradient=fresh) for fresh in (False, True)]
     for row in measured:
         assert (row["lost"], row["doubled"], row["corrupt_elements"]) == (0, 0, 0)
-    alone = loader.core().measure("gradient_writing", 1, 200, 1 << 20, fresh_gradient=True)
-    never = loader.core().measure("gradient_writing", 1, 200, 1 << 20)
-    assert alone["lost"] == alone["expected"]
-    assert never["seconds"] < alone["seconds"] / 100  # no gradient is written
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    for fresh in (True, False) * 5:
+        alone = loader.core().measure("gradient_writing", 1, 200, 1 << 20, fresh_gradient=fresh)
+        assert alone["lost"] == alone["expected"]
+        seconds[fresh].append(alone["seconds"])
+    # No gradient is written. The fastest of each, because other programs may interrupt any one of them.
+    assert min(seconds[False]) < min(seconds[True]) / 100
 
 
 def test_the_order_of_turns_follows_the_seed() -> None:
@@ -216,8 +227,7 @@ def test_the_order_of_turns_follows_the_seed() -> None:
         assert len({cell for _, cell in turns[:9]}) == 1  # values that are compared are measured close together
 
 
-def test_what_cannot_run_is_listed_unless_it_was_asked_for(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(updates, "LIMIT_S", 120.0)  # a queue lock next to other tests is slow
+def test_what_cannot_run_is_listed_unless_it_was_asked_for(workers: Workers) -> None:
     other = {"rtm": "power", "power": "rtm"}[str(parse_subjects("htm")[0].parameters["provider"])]
     plan = small_plan(f"lock,htm:provider={other}")
     with pytest.raises(BadInput, match=f"^'htm:provider={other}' cannot run here: (?!htm cannot)"):
@@ -233,7 +243,6 @@ def test_what_cannot_run_is_listed_unless_it_was_asked_for(workers: Workers, mon
 @pytest.mark.deep
 def test_a_worker_that_is_killed_costs_its_variant_one_cell(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     """The variant is named, and a new process measures everything else."""
-    monkeypatch.setattr(updates, "LIMIT_S", 120.0)  # a queue lock next to other tests is slow
     plan = small_plan("lock,nolock")
     first = workers.of({}).pid
     real, killed = Worker.ask, []
@@ -300,12 +309,12 @@ def test_a_process_has_the_environment_it_is_started_with() -> None:
         worker.ask({"strategy": "lock", "parameters": []}, 60)
 
 
-@pytest.fixture(scope="module")
-def saved(tmflow: Tmflow, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    path = tmp_path_factory.mktemp("bench") / "folder" / "bench.json"
+@pytest.fixture
+def saved(tmflow_here: Tmflow, tmp_path: Path) -> tuple[str, Path]:
+    path = tmp_path / "folder" / "bench.json"
     options = ("--elements", "10,100", "--threads", "1", "--strategy", "lock,nolock", "--rounds", "3")
     options += ("--gradient", "constant")
-    done = tmflow("bench", "apply", *options, "--json", "--save", path)
+    done = tmflow_here("bench", "apply", *options, "--json", "--save", path)
     assert done.returncode == 0, done.stderr
     return done.stdout, path
 
@@ -347,9 +356,9 @@ class TestCommand:
         assert "### 100 elements, 1 thread; memcpy " in done.stdout
         assert "| lock | " in done.stdout
 
-    def test_the_table(self, tmflow: Tmflow) -> None:
+    def test_the_table(self, tmflow_here: Tmflow) -> None:
         asked = ("--elements", "10", "--threads", "1", "--strategy", "lock", "--rounds", "1")
-        done = tmflow("bench", "apply", *asked, "--gradient", "constant")
+        done = tmflow_here("bench", "apply", *asked, "--gradient", "constant")
         assert done.returncode == 0, done.stderr
         assert "10 elements, 1 thread; memcpy " in done.stdout
         assert "\n  lock " in done.stdout
