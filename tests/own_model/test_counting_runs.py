@@ -114,7 +114,7 @@ class TestOfAModel:
         rehearsal = Rehearsal(
             model, tf.data.Dataset.from_tensor_slices((numbers, numbers)).batch(2), consistency="block"
         )
-        with pytest.raises(BadInput, match="lock, 1 worker cannot train this model: .*at the first step"):
+        with pytest.raises(BadInput, match=r"lock, 1 worker cannot train this model: .*at the first step"):
             rehearsal.prepare(Way("lock", 1, 1))
         rehearsal.prepare(Way("spin", 1, 1))
         assert seen == [0.0, 0.0]
