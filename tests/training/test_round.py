@@ -61,9 +61,9 @@ def test_hanging_and_failing_trials_do_not_stop_the_others(tmp_path: Path) -> No
     fails = point(strategy="tf_nolock", variables="resource")
     too_large = point(batch=9000)
     good = [point(threads=threads) for threads in (1, 2)]
-    runs = run(tmp_path, [hangs, fails, too_large, *good], timeout_s=12)
+    runs = run(tmp_path, [hangs, fails, too_large, *good], timeout_s=30)
     assert runs[hangs.sha256].status == "timeout"
-    assert runs[hangs.sha256].reason == "took longer than 12 s"
+    assert runs[hangs.sha256].reason == "took longer than 30 s"
     assert runs[fails.sha256].status == "failed"
     assert "always takes the exclusive lock" in str(runs[fails.sha256].reason)
     assert runs[too_large.sha256].status == "unsupported"
@@ -112,7 +112,7 @@ def test_a_warm_up_that_kills_its_process_gets_a_second_chance(tmp_path: Path, t
 
 def kill_in(trial: TrialSpec, run_file: Path, times: int, seen: list[int], *, warm_up: bool = False) -> None:
     """Kill the process of the round this many times, each time in this trial, or in the warm-up of this and others."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while len(seen) < times and time.monotonic() < deadline:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             note = Journal(run_file).under_way()
@@ -124,7 +124,8 @@ def kill_in(trial: TrialSpec, run_file: Path, times: int, seen: list[int], *, wa
 
 @pytest.mark.parametrize(("times", "status"), [(1, "ok"), pytest.param(2, "failed", marks=pytest.mark.deep)])
 def test_a_trial_that_kills_its_process_gets_a_second_chance(tmp_path: Path, times: int, status: str) -> None:
-    deadly, harmless = point(iterations=20_000), point(threads=2)
+    deadly = point(iterations=20_000 if status == "ok" else 10_000_000)  # the latter ends by a kill alone
+    harmless = point(threads=2)
     killed: list[int] = []
     killer = threading.Thread(target=kill_in, args=(deadly, tmp_path / "round-002.jsonl", times, killed))
     killer.start()
@@ -167,7 +168,7 @@ def test_a_round_of_several_environments_has_a_process_for_each(tmp_path: Path) 
 
 
 def test_a_round_whose_second_process_is_killed_keeps_what_it_has(tmp_path: Path) -> None:
-    points = [point(), point(iterations=20_000), *(point(**GL_WT, iterations=n) for n in (20, 5_000))]
+    points = [point(), point(iterations=20_000), *(point(**GL_WT, iterations=n) for n in (20, 10_000_000))]
     _, second = job_of(tmp_path, points).processes()
     deadly = max((trial.spec for trial in second), key=lambda point: point.iterations)
     killed: list[int] = []
