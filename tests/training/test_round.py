@@ -124,8 +124,7 @@ def kill_in(trial: TrialSpec, run_file: Path, times: int, seen: list[int], *, wa
 
 @pytest.mark.parametrize(("times", "status"), [(1, "ok"), pytest.param(2, "failed", marks=pytest.mark.deep)])
 def test_a_trial_that_kills_its_process_gets_a_second_chance(tmp_path: Path, times: int, status: str) -> None:
-    deadly = point(iterations=20_000 if status == "ok" else 10_000_000)  # the latter ends by a kill alone
-    harmless = point(threads=2)
+    deadly, harmless = point(iterations=20_000), point(threads=2)
     killed: list[int] = []
     killer = threading.Thread(target=kill_in, args=(deadly, tmp_path / "round-002.jsonl", times, killed))
     killer.start()
@@ -168,7 +167,7 @@ def test_a_round_of_several_environments_has_a_process_for_each(tmp_path: Path) 
 
 
 def test_a_round_whose_second_process_is_killed_keeps_what_it_has(tmp_path: Path) -> None:
-    points = [point(), point(iterations=20_000), *(point(**GL_WT, iterations=n) for n in (20, 10_000_000))]
+    points = [point(), point(iterations=20_000), *(point(**GL_WT, iterations=n) for n in (20, 5_000))]
     _, second = job_of(tmp_path, points).processes()
     deadly = max((trial.spec for trial in second), key=lambda point: point.iterations)
     killed: list[int] = []
