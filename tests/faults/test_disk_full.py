@@ -138,15 +138,21 @@ def test_no_room_to_record_that_a_trial_took_too_long(disk: SmallDisk, capfd: py
         note = journal.under_way()
         return note is not None and not note.warm_up and note.trials[0].spec == spec
 
+    round_ended = threading.Event()
+
     def fill_during_the_second() -> None:
         while not (journal.path.exists() and journal.path.stat().st_size and is_under_way(endless)):
-            pass
+            if round_ended.wait(0.001):
+                return
         disk.fill()
 
-    filling = threading.Thread(target=fill_during_the_second, daemon=True)
+    filling = threading.Thread(target=fill_during_the_second)
     filling.start()
-    assert_round_has_no_room(job, capfd)
-    filling.join()
+    try:
+        assert_round_has_no_room(job, capfd)
+    finally:
+        round_ended.set()
+        filling.join()
     assert [run.spec for run in Journal(job.run_file).runs] == [short]
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a study and all its processes within seconds; a second study is refused."""
+"""Ctrl-C and SIGTERM end a study and all its processes without a kill; a second study is refused."""
 
 from __future__ import annotations
 
@@ -27,14 +27,20 @@ LONG["defaults"] |= {"driver": "native", "strategy": ["lock"], "threads": [1]}
 LONG["experiments"]["tiny"]["factors"]["iterations"] = [40, 10_000_000]
 SESSION = deepcopy(TINY)
 SESSION["experiments"]["tiny"]["factors"]["iterations"] = [10_000_000]
-STOPS_WITHIN_S = 5.0
+# The command line, which waits for its children instead of killing them after two seconds, and of giving up after four.
+PATIENT = """
+from tmflow.__main__ import main
+from tmflow.base import processes
+processes.GRACE_S = processes.GIVE_UP_S = 600.0
+main()
+"""
 
 
 class Running:
-    """A running study in a new session, as under a terminal."""
+    """A running study in a new session, as under a terminal. It kills no process: all have to end when asked to."""
 
     def __init__(self, checkout: Checkout, *prefix: str) -> None:
-        command = [*prefix, sys.executable, "-m", "tmflow", "study", "run"]
+        command = [*prefix, sys.executable, "-c", PATIENT, "study", "run"]
         self.checkout = checkout
         self._itself = subprocess.Popen(
             command, env=environment(**checkout.variables), stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -62,22 +68,20 @@ class Running:
     def children(self) -> list[psutil.Process]:
         return psutil.Process(self.pid).children(recursive=True)
 
-    def stop(self, number: signal.Signals, *, group: bool = False) -> tuple[int, str, float]:
-        """Stop the study; return its exit code, its output and the time it took. None of its processes may remain.
+    def stop(self, number: signal.Signals, *, group: bool = False) -> tuple[int, str]:
+        """Stop the study; return its exit code and its output. None of its processes may remain.
 
         The signal is sent to the study, or to all processes of its `group`, as a terminal does.
         """
         started = self.children()
         assert started
-        began = time.monotonic()
         if group:
             os.killpg(self.pid, number)
         else:
             self._itself.send_signal(number)
-        _, said = self._itself.communicate(timeout=60)
-        took_s = time.monotonic() - began
+        _, said = self._itself.communicate(timeout=60)  # the trial under way takes longer
         assert not [process for process in started if process.is_running()]
-        return self._itself.returncode, said, took_s
+        return self._itself.returncode, said
 
 
 def test_stopped_in_a_native_loop_and_resumed(tmp_path: Path, tmflow: Tmflow, checkout_at: type[Checkout]) -> None:
@@ -93,14 +97,13 @@ def test_stopped_in_a_native_loop_and_resumed(tmp_path: Path, tmflow: Tmflow, ch
         assert f"with the results folder {checkout.results}" in second.stderr
     assert tmflow("study", "run", "--dry-run", **checkout.variables).returncode == 0, "which changes nothing"
 
-    code, said, took_s = study.stop(signal.SIGINT)
+    code, said = study.stop(signal.SIGINT)
     assert code == 130
     assert said.splitlines()[-1] == (
         "tmflow: the study was stopped; what is done is kept, and `make study` goes on from there. "
         "No round is complete yet."
     )
     assert "Traceback" not in said
-    assert took_s < STOPS_WITHIN_S
     (campaign,) = json.loads((checkout.results / "runs/full/campaign.json").read_text())["invocations"]
     assert campaign["ended_at_utc"]
     kept = {
@@ -111,8 +114,8 @@ def test_stopped_in_a_native_loop_and_resumed(tmp_path: Path, tmflow: Tmflow, ch
 
     study = Running(checkout)
     study.wait_for(study.trial_under_way)
-    code, said, took_s = study.stop(signal.SIGTERM)
-    assert (code, took_s < STOPS_WITHIN_S) == (143, True)
+    code, said = study.stop(signal.SIGTERM)
+    assert code == 143, said
     journals = [Journal(path.with_suffix("")) for path in checkout.results.glob("runs/full/tiny/*/*.part")]
     assert kept <= {run.uid for journal in journals for run in journal.runs}
 
@@ -128,8 +131,8 @@ def test_rounds_are_stored_when_all_processes_are_interrupted_at_once(
     config["experiments"]["short"] = {"question": "Is it stored?", "factors": factors}
     study = Running(checkout_at(tmp_path / "checkout", config), *prefix)
     study.wait_for(study.trial_under_way)
-    code, said, took_s = study.stop(signal.SIGINT, group=True)
-    assert (code, took_s < STOPS_WITHIN_S) == (130, True), (said, took_s)
+    code, said = study.stop(signal.SIGINT, group=True)
+    assert code == 130, said
     assert said.splitlines()[-1] == (
         "tmflow: the study was stopped; what is done is kept, and `make study` goes on from there. "
         "2 complete rounds can be seen with `make portal` and `tmflow claims`."
@@ -144,8 +147,8 @@ def test_rounds_are_stored_when_all_processes_are_interrupted_at_once(
 def test_stopped_in_a_step_of_a_session(tmp_path: Path, checkout_at: type[Checkout]) -> None:
     study = Running(checkout_at(tmp_path / "checkout", SESSION))
     study.wait_for(study.trial_under_way)
-    code, said, took_s = study.stop(signal.SIGINT)
-    assert (code, took_s < STOPS_WITHIN_S) == (130, True), (said, took_s)
+    code, said = study.stop(signal.SIGINT)
+    assert code == 130, said
 
 
 def test_stopped_in_the_build(tmp_path: Path, checkout_at: type[Checkout]) -> None:
@@ -159,6 +162,6 @@ def test_stopped_in_the_build(tmp_path: Path, checkout_at: type[Checkout]) -> No
         return any("cc1plus" in process.name() for process in study.children())
 
     study.wait_for(compiles)
-    code, said, took_s = study.stop(signal.SIGINT)
-    assert (code, took_s < STOPS_WITHIN_S) == (130, True), (said, took_s)
+    code, said = study.stop(signal.SIGINT)
+    assert code == 130, said
     assert not (checkout.results / "build" / "variants.json").exists()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.own_model.digits import digits_model
+from tmflow.advice import sized_variables
 from tmflow.advice.advice import Advice, RankedWay, StepParts
 from tmflow.advice.candidates import Way
 from tmflow.advice.measurement import Counts
 from tmflow.advice.sized_variables import SizedVariables
 from tmflow.analysis.stats import Interval
+from tmflow.arrays.shared_parameters import SharedParameters
 from tmflow.base.errors import BadInput
 from tmflow.spec.shapes import Shape
 
@@ -58,18 +62,55 @@ def test_rows_that_are_too_many_to_watch_are_counted_by_their_values() -> None:
     assert (counted.lost, counted.reads, counted.torn) == (0, None, None)
 
 
-def test_parts_of_a_step_of_sized_variables() -> None:
-    subject = SizedVariables([Shape((200_000,))], 0, consistency="block")
-    whole, without, copies = (Way("lock", 1, 1, step) for step in ("whole", "without update", "with copies"))
-    times = [{way: subject.run(way, 50) for way in (whole, copies, without)} for _ in range(5)]
+def test_parts_of_a_step_of_sized_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step without its update only works, and one with copies copies each variable before it works."""
+    done: list[str] = []
+
+    class Recorded(SharedParameters):
+        def copy(self, name: str, rows: Any = None) -> Any:
+            done.append(f"copy {name}")
+            return super().copy(name, rows)
+
+        def apply(self, gradients: Any, learning_rate: float) -> None:
+            done.append(f"apply {list(gradients)}")
+            super().apply(gradients, learning_rate)
+
+    subject = SizedVariables([Shape((2000,)), Shape((50, 4), rows=3)], 0, consistency="block")
+    monkeypatch.setattr(sized_variables, "SharedParameters", Recorded)
+    monkeypatch.setattr(subject, "_work", lambda: done.append("work"))
+    copies, applied = [f"copy variable {number}" for number in (1, 2)], "apply ['variable 1', 'variable 2']"
+    for step, parts in (
+        ("whole", ["work", applied]),
+        ("with copies", [*copies, "work", applied]),
+        ("without update", ["work"]),
+    ):
+        done.clear()
+        assert subject.run(Way("lock", 1, 1, step), 5) > 0
+        assert done == 5 * parts
     assert all((array == 0).all() for array in subject._values.values())  # after the last one
-    fastest = {way: min(time[way] for time in times) for way in (whole, copies, without)}
-    assert fastest[without] < fastest[whole] < fastest[copies]
 
 
-def test_work_between_updates_takes_about_its_time() -> None:
-    idle, busy = (SizedVariables([Shape((10,))], us, consistency="block") for us in (0, 2000))
-    assert busy.run(Way("lock", 1), 20) > idle.run(Way("lock", 1), 20) + 20 * 0.0015
+def test_work_between_updates_takes_about_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It computes as many sines as the machine does in that time, whatever the time is."""
+    computed: list[int] = []
+
+    def sin(array: NDArray[Any], out: NDArray[Any]) -> None:
+        computed.append(array.size)
+        out[:] = array
+
+    monkeypatch.setattr(sized_variables, "_arithmetic_speed", lambda: 30.0)  # sines in a microsecond
+    monkeypatch.setattr(sized_variables, "np", SimpleNamespace(**{**vars(np), "sin": sin}))
+    for us, in_a_step in ((0, 0), (0.5, 15), (100, 3000), (2000, 60_000), (2500, 75_000)):
+        computed.clear()
+        SizedVariables([Shape((10,))], us, consistency="block").run(Way("lock", 1), 20)
+        assert sum(computed) == 20 * in_a_step
+
+
+def test_the_speed_of_the_arithmetic_is_the_best_that_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter(time for took_s in (4e-4, 2e-4, *[3e-4] * 18) for time in (1.0, 1.0 + took_s))
+    monkeypatch.setattr(sized_variables, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    speed = sized_variables._arithmetic_speed()
+    assert speed == pytest.approx(sized_variables.WORK_ELEMENTS / 200)  # in a microsecond
 
 
 @pytest.mark.slow

@@ -35,12 +35,13 @@ LEAST_ACCURACY = {"keras_word2vec": 54.0, "keras_recommender": 80.0}
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # an example is some hundred seconds of work
 @pytest.mark.parametrize("name", LINES)
 def test_it_prints_a_time_and_an_accuracy_for_each_way(name: str) -> None:
     if library := NEEDED.get(name.partition("_")[0]):
         pytest.importorskip(library, reason=f"{library} is not installed")
     done = subprocess.run(
-        [sys.executable, EXAMPLES / f"{name}.py"], capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, EXAMPLES / f"{name}.py"], capture_output=True, text=True, check=False, timeout=1500
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 from pathlib import Path
@@ -168,12 +169,11 @@ class RaisesAt(keras.layers.Layer):
 
     def __init__(self, step: int, error: type[BaseException]) -> None:
         super().__init__()
-        self.left, self.error = step, error
+        self.steps, self.step, self.error = itertools.count(1), step, error  # next is atomic
 
     def call(self, inputs: Any) -> Any:
         def look(value: Any) -> Any:
-            self.left -= 1
-            if self.left == 0:
+            if next(self.steps) == self.step:
                 raise self.error("at this step")
             return value
 

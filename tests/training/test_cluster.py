@@ -25,7 +25,7 @@ from tmflow.training.cluster.replica import device
 from tmflow.training.measurement import Measurement
 
 pytestmark = pytest.mark.slow
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 TRAINED = 0.6  # chance is 0.1; asynchronous workers vary: their order is chance, and 0.76 was seen on a busy machine
 BYTES_OF_SOFTMAX, BYTES_OF_MLP = 4 * (784 * 10 + 10), 4 * (784 * 16 + 16 + 16 * 10 + 10)  # of the variables
 
@@ -206,7 +206,12 @@ def test_a_step_does_not_wait_for_a_backup_worker() -> None:
     slow = {"mode": "sync", "threads": 2, "iterations": 100, "slowdown": 50}
     waited, backed_up = run(**slow), run(**slow, backup_workers=1)
     assert updates(waited) == updates(backed_up) == {"W": 50, "b": 50}
-    assert backed_up.loop_s < waited.loop_s / 2
+    of_slow = [
+        next(row["steps"] for row in measured.processes if (row["role"], row["index"]) == ("worker", 1))
+        for measured in (waited, backed_up)
+    ]
+    assert of_slow[0] > 40  # one of two gradients of each update
+    assert of_slow[1] < 25  # its gradients come too late
 
 
 def test_the_chief_sees_the_mean_of_equal_gradients_as_one_worker_does() -> None:

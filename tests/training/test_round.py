@@ -61,9 +61,9 @@ def test_hanging_and_failing_trials_do_not_stop_the_others(tmp_path: Path) -> No
     fails = point(strategy="tf_nolock", variables="resource")
     too_large = point(batch=9000)
     good = [point(threads=threads) for threads in (1, 2)]
-    runs = run(tmp_path, [hangs, fails, too_large, *good], timeout_s=12)
+    runs = run(tmp_path, [hangs, fails, too_large, *good], timeout_s=30)
     assert runs[hangs.sha256].status == "timeout"
-    assert runs[hangs.sha256].reason == "took longer than 12 s"
+    assert runs[hangs.sha256].reason == "took longer than 30 s"
     assert runs[fails.sha256].status == "failed"
     assert "always takes the exclusive lock" in str(runs[fails.sha256].reason)
     assert runs[too_large.sha256].status == "unsupported"
@@ -112,7 +112,7 @@ def test_a_warm_up_that_kills_its_process_gets_a_second_chance(tmp_path: Path, t
 
 def kill_in(trial: TrialSpec, run_file: Path, times: int, seen: list[int], *, warm_up: bool = False) -> None:
     """Kill the process of the round this many times, each time in this trial, or in the warm-up of this and others."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while len(seen) < times and time.monotonic() < deadline:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             note = Journal(run_file).under_way()

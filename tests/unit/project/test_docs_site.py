@@ -24,7 +24,7 @@ def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
     """Build the site as `make docs` does: --quiet would hide the faults from --strict."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", site]
     variables = environment(TMFLOW_ROOT=root, NO_MKDOCS_2_WARNING="1")
-    return subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True, check=False, timeout=600)
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tmflow.base.errors import BadInput, Stopped
+from tmflow.workflow import locking
 from tmflow.workflow.locking import machine_lock, results_lock
 
 # A study with a child that has inherited the lock, and which ends when its standard input does.
@@ -74,15 +76,25 @@ def test_a_study_that_lives_is_named(study: subprocess.Popen[str], results: Path
 
 
 def test_what_a_killed_study_left_is_waited_for_in_its_own_folder_alone(
-    study: subprocess.Popen[str], results: Path, capsys: pytest.CaptureFixture[str]
+    study: subprocess.Popen[str],
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     study.kill()
     study.wait()
     with pytest.raises(BadInput, match=rf"it was killed, but its processes are still at work in {results}; wait for"):
         machine_lock(results.with_name("others")).__enter__()
     assert study.stdin
-    threading.Timer(0.2, study.stdin.close).start()
     (child,) = at_work(results.parent / "tmflow-study.lock")
+
+    def close_and_sleep(_: float) -> None:
+        """It ends once it was found at work."""
+        assert study.stdin
+        study.stdin.close()
+        time.sleep(0.01)
+
+    monkeypatch.setattr(locking, "time", SimpleNamespace(monotonic=time.monotonic, sleep=close_and_sleep))
     with machine_lock(results):
         assert study.stdin.closed, "it did not wait"
     assert capsys.readouterr().err == (
@@ -148,13 +160,18 @@ def test_a_folder_of_locks_that_is_none(results: Path, monkeypatch: pytest.Monke
 
 def test_a_step_that_outlives_its_study_is_waited_for(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     steps = [started(STEP, results) for _ in range(2)]  # steps do not wait for each other
-    ending = threading.Timer(0.2, lambda: [step.communicate() for step in steps])
-    ending.start()
-    with results_lock(results):
-        assert all(step.stdin and step.stdin.closed for step in steps), "it did not wait"
+    said: list[bool] = []
+
+    def watch(ended: Callable[[float], bool]) -> None:
+        for step in steps:
+            said.append(ended(0))
+            step.communicate()
+        said.append(ended(60))
+
+    with results_lock(results, watch):
+        assert said == [False, False, True], "it did not wait for both"
     pids = ", ".join(str(pid) for pid in sorted(step.pid for step in steps))
     assert f"still at work in {results} (processes {pids}); waiting for it to end" in capsys.readouterr().err
-    ending.join()
 
 
 def test_what_a_step_has_started_is_at_work_too_where_it_inherits_that(results: Path) -> None:

@@ -14,6 +14,8 @@ import time
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -236,10 +238,22 @@ def test_without_a_terminal_a_line_now_and_then(
 ) -> None:
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.05)
     record.write(plan.run_files("tiny")[0], runs)
-    assert watch(sleeping(0.5), Progress(plan)) == 3
+    waits: list[float] = []
+    with subprocess.Popen(["sh", "-c", "cat; exit 3"], stdin=subprocess.PIPE) as child:
+
+        def wait(ends: list[int], _: list[int], __: list[int], within_s: float) -> Any:
+            """The child ends after two lines."""
+            waits.append(within_s)
+            if len(waits) == 2 and child.stdin:
+                child.stdin.close()
+            return select.select(ends, [], [], within_s)
+
+        monkeypatch.setattr(progress, "select", SimpleNamespace(select=wait))
+        assert watch(child, Progress(plan)) == 3
     warning, *lines = capfd.readouterr().err.splitlines()
     assert warning == "tmflow: digits stand in"
-    assert len(lines) > 1
+    assert len(lines) >= 2
+    assert waits == [0.05] * len(lines)
     assert lines[0].startswith("tmflow: 4 of 8 trials done, 0 failed, about ")
     assert lines[0].endswith(" left, starting a process")
 
