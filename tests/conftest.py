@@ -111,10 +111,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Give a second run its own time limit: pytest-timeout has one for all runs together, and a failure ends that."""
     if getattr(item, "execution_count", 1) > 1:
-        mark = item.get_closest_marker("timeout")
-        limit_s = float(mark.args[0] if mark else item.config.getini("timeout"))
-        own = pytest_timeout.Settings(limit_s, "signal", func_only=False, disable_debugger_detection=False)
-        item.config.hook.pytest_timeout_set_timer(item=item, settings=own)
+        settings = pytest_timeout._get_item_settings(item)
+        if settings.timeout:
+            item.config.hook.pytest_timeout_set_timer(item=item, settings=settings)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -203,7 +203,7 @@ TEST(Combining, DoesTheOthersUpdateToo) {
 TYPED_TEST(BlockStrategy, IsNotDoneBeforeAllBlocksAre) {
   HeldUp schedule;
   schedule.awaited = "end of B";
-  schedule.patience = std::chrono::milliseconds(500);  // in vain
+  schedule.patience = std::chrono::milliseconds(500);  // the update of B does not end before
   TypeParam strategy(1);
   schedule.run(strategy);
   EXPECT_TRUE(schedule.b_is_in_all);

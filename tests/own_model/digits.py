@@ -27,7 +27,9 @@ def digits_model(optimizer: Any = None) -> tuple[Any, Any, Any]:
 
 
 def prepare_more_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `advise` prepare ways until the time of its rounds is over, and make rounds short enough to begin after it.
+    """Let `advise` prepare ways until the time of its rounds is over, and shorten the rounds.
+
+    So three rounds fit into what is left until the refusal.
 
     On a busy machine it takes more than a second to prepare one way of a Keras model.
     """

@@ -22,6 +22,7 @@ MAX_CALL_S = 0.2  # the longest call of TensorFlow
 MIN_CALLS = 4  # of a worker in a round, unless the time is short
 PREPARING = 0.5  # the share of the time after which no further way is prepared
 NEEDED = 0.5  # the share of the time until a refusal that MIN_ROUNDS shall take, since calls may become slower
+LEAST = 0.1  # the smallest share of SLICE_S to which it is shortened; less would time the start of threads
 
 
 class CountedRun(NamedTuple):
@@ -108,9 +109,9 @@ class Subject(Protocol):
 class Measurement:
     """The times of the ways: microseconds per step by round, the same rounds for all ways.
 
-    us: wall time over the steps of all workers, which may be more in the first rounds than in later ones. calls: of a
-    way in the last round. left_out: the ways for which there was no time, and those that the model does not allow, with
-    the reason. slices: of all rounds; the runs that count are a round of their own, after the others.
+    us: wall time over the steps of all workers; a later round may have fewer steps. calls: of a way in the last round.
+    left_out: the ways for which there was no time, and those that the model does not allow, with the reason. slices: of
+    all rounds; the runs that count are a round of their own, after the others.
     """
 
     us: dict[Way, list[float]] = field(default_factory=dict)
@@ -132,7 +133,7 @@ def steps_of_call(subject: Subject) -> int:
 
 def calls_of_slice(subject: Subject, way: Way) -> int:
     """The calls of a prepared way in a round: about SLICE_S, and as many for each worker."""
-    return _calls_in(SLICE_S, way, seconds_of_call(subject, way))
+    return _calls_of(way, seconds_of_call(subject, way))
 
 
 def seconds_of_call(subject: Subject, way: Way) -> float:
@@ -146,8 +147,8 @@ def seconds_of_call(subject: Subject, way: Way) -> float:
 def measure(subject: Subject, ways: Sequence[Way], seconds: float, progress: Callable[[str], Any]) -> Measurement:
     """Prepare the ways in their order, and run all of them in each round, in an order shuffled by its number.
 
-    The first rounds make fewer calls where the three that there are at least would take too long. Raises BadInput if
-    they would take longer than twice the time all the same.
+    If three rounds, the fewest, would take too long, those from then on make fewer calls. Raises BadInput if they take
+    longer than twice the time all the same.
     """
     began, measured, watch = time.monotonic(), Measurement(), machine_load.Watch()
     before = machine_load.sample()
@@ -163,15 +164,17 @@ def measure(subject: Subject, ways: Sequence[Way], seconds: float, progress: Cal
         except BadInput as error:
             measured.left_out[way] = str(error)
             continue
-        measured.calls[way] = _equal_calls(way, _calls_in(SLICE_S, way, call_s), measured.calls)
+        measured.calls[way] = _equal_calls(way, _calls_of(way, call_s), measured.calls)
         measured.us[way] = []
         round_s += measured.calls[way] * call_s
+    planned, share = dict(measured.calls), 1.0
     while (left := seconds - (time.monotonic() - began)) > round_s or measured.rounds < MIN_ROUNDS:
         if measured.rounds < MIN_ROUNDS and left < -seconds:
             raise BadInput(f"the time is too short for {MIN_ROUNDS} rounds of all ways: allow more seconds.")
         needed_s, allowed_s = (MIN_ROUNDS - measured.rounds) * round_s, NEEDED * (left + seconds)
         if needed_s > allowed_s:
-            measured.calls = fewer_calls(measured.calls, allowed_s / needed_s)
+            share = max(share * allowed_s / needed_s, LEAST)
+            measured.calls = fewer_calls(planned, share)
         progress(f"round {measured.rounds + 1}")
         began_round = time.monotonic()
         for ordinal, way in enumerate(shuffled(measured.us, measured.rounds)):
@@ -216,9 +219,9 @@ def time_slice(subject: Subject, way: Way, calls: int, round: int, ordinal: int,
 def count(
     subject: Subject, ways: Sequence[Way], measured: Measurement, progress: Callable[[str], Any]
 ) -> dict[Way, Counts | str]:
-    """Count what the ways lose, each in a run of as many calls as in the last round, or the reason why not.
+    """Count what the ways lose, each in a run of as many calls as in the last round.
 
-    The runs are a round after the others, in shuffled order.
+    For a way that cannot be counted the value is the reason. The runs are a round after the others, in shuffled order.
     """
     counts: dict[Way, Counts | str] = {}
     watch = machine_load.Watch()
@@ -238,9 +241,9 @@ def count(
     return {way: counts[way] for way in ways}
 
 
-def _calls_in(seconds: float, way: Way, call_s: float) -> int:
-    """The calls of so many seconds: as many for each worker, and MIN_CALLS at least."""
-    return max(MIN_CALLS, round(seconds / call_s / way.workers)) * way.workers
+def _calls_of(way: Way, call_s: float) -> int:
+    """The calls of SLICE_S: as many for each worker, and MIN_CALLS at least."""
+    return max(MIN_CALLS, round(SLICE_S / call_s / way.workers)) * way.workers
 
 
 def _equal_calls(way: Way, calls: int, others: Mapping[Way, int]) -> int:

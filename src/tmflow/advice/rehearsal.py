@@ -299,7 +299,7 @@ class Rehearsal:
                 training.train(self._batches)
             begin()
             began = time.monotonic()
-            work_together(workers, call, consequence=tf.errors.CancelledError)
+            work_together(workers, call, consequence=(tf.errors.CancelledError,))
             return time.monotonic() - began
 
     def _optimizer(self, way: Way, measures: Measures) -> Any:

@@ -66,9 +66,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a new folder, which replaces `path` once it is complete: no reader sees a half-filled folder."""
     new, old = (require_name(path).with_name(f".{path.name}.{age}") for age in ("new", "old"))
-    if old.exists() and not path.exists():  # killed between the two renames
-        with writing(path):
-            old.rename(path)
+    _restore(path, old)  # after a kill
     for left_by_a_kill in (new, old):
         shutil.rmtree(left_by_a_kill, ignore_errors=True)
     with writing(path):
@@ -80,8 +78,16 @@ def whole_folder(path: Path) -> Iterator[Path]:
                 path.rename(old)
             new.rename(path)
     finally:
+        _restore(path, old)
         for left in (new, old):
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _restore(path: Path, old: Path) -> None:
+    """Give a folder its name back whose replacement ended between the two renames."""
+    if old.exists() and not path.exists():
+        with writing(path):
+            old.rename(path)
 
 
 @contextmanager

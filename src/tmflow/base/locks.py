@@ -54,7 +54,7 @@ def _open_lock(path: Path, name: str) -> int:
         except FileExistsError:
             try:
                 handle = os.open(path, os.O_RDWR)
-            except PermissionError:
+            except OSError:  # no permission, or a file system that is read-only
                 handle = os.open(path, os.O_RDONLY)
     except OSError as error:
         raise BadInput(f"{name}, {path}, cannot be opened: {error.strerror}.") from error

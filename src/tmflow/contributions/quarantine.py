@@ -120,6 +120,8 @@ class Quarantine:
                         "at a time can be: try again when it is done."
                     ) from error
                 time.sleep(0.05)
+            except OSError as error:
+                raise BadInput(f"the lock of {self.folder} cannot be taken: {error.strerror}.") from error
 
 
 @dataclass(frozen=True)

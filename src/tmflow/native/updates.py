@@ -94,8 +94,8 @@ class Updates:
         them up here. No thread may update the variables meanwhile.
         """
         for variable in variables:
-            known = [reference() for reference in getattr(variable, _TRACKED_BY, [])]
-            former = [handle for handle in known if handle is not None]
+            references = getattr(variable, _TRACKED_BY, [])
+            former = [handle for reference in references if (handle := reference()) is not None]
             for handle in former:
                 loader.ops().tmflow_release_tracker(handle)
             setattr(variable, _TRACKED_BY, [weakref.ref(handle) for handle in [*former, self._tracker.handle]])

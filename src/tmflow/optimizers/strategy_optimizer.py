@@ -75,21 +75,23 @@ class StrategyOptimizer:
         No thread may train them with that one meanwhile. Raises BadInput for a model or a variable that cannot be
         trained so.
         """
-        if self.built:
-            return
-        variables = list(variables)
+        with _BUILDING:
+            if not self._is_ready:
+                self._build(list(variables))
+                self._is_ready = True
+
+    def _build(self, variables: list[Any]) -> None:
         if not variables:
             raise BadInput("the model has no trainable variables.")
         for variable in variables:
             _check_variable(variable)
-        super().build(variables)  # type: ignore[misc]
-        names = [getattr(variable, "path", variable.name) for variable in variables]
         has_slots = self._optimiser != "sgd"
         self._check_strategy(has_slots=has_slots)
+        super().build(variables)  # type: ignore[misc]
+        names = [getattr(variable, "path", variable.name) for variable in variables]
         self._updates = Updates(names, self._resolved, self._places, self.measures, has_slots=has_slots)
         with tf.init_scope():
             self._updates.take_over([_tf_variable(variable) for variable in variables])
-        self._is_ready = True
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         """As Keras's `apply`. If the first steps of several threads come together, one builds the optimizer."""
@@ -135,7 +137,7 @@ class StrategyOptimizer:
         variable: one of those that the optimizer was built with. Copies of one whose rows are updated are not counted;
         with full measures it must not be copied before its first update. Raises BadInput before the optimizer is built.
         """
-        if not self.built:
+        if not self._is_ready:
             raise BadInput("the optimizer is not built yet, so it knows no variables.")
         return self._updates.read(_tf_variable(variable), self._get_variable_index(variable), consistent=False)
 
@@ -188,7 +190,7 @@ class StrategyOptimizer:
         self._updates.descend(variable, self._get_variable_index(variable), gradient, rate)
 
     def _built_updates(self) -> Updates:
-        if not self.built:
+        if not self._is_ready:
             raise BadInput("the optimizer has not made a step yet, so it has counted nothing.")
         return self._updates
 

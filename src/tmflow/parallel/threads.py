@@ -12,15 +12,15 @@ def work_together(
     workers: int,
     call: Callable[[], bool],
     go_on: Callable[[], bool] = lambda: True,
-    consequence: type[BaseException] | tuple[()] = (),
+    consequence: tuple[type[BaseException], ...] = (),
 ) -> None:
     """Call `call` repeatedly in each of so many threads, until it returns False.
 
     This thread calls `go_on` some ten times a second; if it returns False, or a call raises, no thread makes another
     call. Returns when all threads have ended. The first exception of a thread is raised here.
 
-    consequence: an exception that the failure of one thread causes in others, perhaps before that thread raises its
-    own. It is raised only if there is no other.
+    consequence: the exceptions that the failure of one thread causes in others, perhaps before that thread raises its
+    own. Such an exception is raised only if there is no other.
     """
     stop, failed = threading.Event(), list[BaseException]()
 

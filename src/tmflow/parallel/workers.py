@@ -72,7 +72,8 @@ class Workers:
         of TensorFlow; if the model was not compiled with several, 16.
 
         An interrupt (Ctrl-C) and an exception of a worker end the training after the current calls of the others: the
-        model has every update that was made. The first exception of a worker is raised here, with its trace.
+        model has every update that was made. The first exception of a worker is raised here, with its trace; not one
+        that only says that the failure of another worker cancelled its call.
 
         Raises BadInput for a model that is not compiled, or not with an optimizer of `tmflow.optimizers`, for data
         without a batch, and for a number that is too small.
@@ -130,7 +131,7 @@ class _Epoch:
         """
         if not self._call():
             raise BadInput("the data has no batch.")
-        work_together(self._workers, self._call, self._tell_progress, consequence=tf.errors.CancelledError)
+        work_together(self._workers, self._call, self._tell_progress, consequence=(tf.errors.CancelledError,))
         self._tell_progress()
         return self._logs
 

@@ -6,7 +6,6 @@ may read and write it: writes are atomic and serialised by a lock.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tmflow.base.errors import BadInput
 from tmflow.base.files import write_json, writing
+from tmflow.base.locks import locked
 from tmflow.base.paths import results_dir
 
 VARIABLE = "TMFLOW_VIEWS"
@@ -111,9 +111,7 @@ def _exclusive(file: Path) -> Iterator[None]:
     """Hold the writers' lock of the file; the kernel releases it when the process ends."""
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(
+        file.with_name(f".{file.name}.lock"), "the lock of saved views", "another process saves a view; waiting"
+    ):
         yield
-    finally:
-        os.close(lock)

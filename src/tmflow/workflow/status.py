@@ -97,7 +97,7 @@ def wall_s(campaign: Campaign, runs: Path) -> float:
 
 
 def _times_of_files(runs: Path) -> Iterator[datetime]:
-    """When each run file, journal and note was written last."""
+    """Yield when each run file, journal and note was written last."""
     for path in runs.glob("**/*.jsonl*"):
         with suppress(FileNotFoundError):  # the end of a trial removes its note, and that of a round its journal
             yield datetime.fromtimestamp(path.stat().st_mtime).astimezone()

@@ -39,12 +39,12 @@ def test_the_first_exception_is_raised() -> None:
 
 def test_a_consequence_that_comes_first_does_not_hide_its_cause() -> None:
     with pytest.raises(ValueError, match="the cause"):
-        work_together(2, Fails(Cancelled(), ValueError("the cause")), consequence=Cancelled)
+        work_together(2, Fails(Cancelled(), ValueError("the cause")), consequence=(Cancelled,))
 
 
 def test_a_consequence_without_a_cause_is_raised() -> None:
     with pytest.raises(Cancelled, match="the first"):
-        work_together(2, Fails(Cancelled("the first"), Cancelled("the second")), consequence=Cancelled)
+        work_together(2, Fails(Cancelled("the first"), Cancelled("the second")), consequence=(Cancelled,))
 
 
 def test_nobody_makes_another_call_after_a_failure() -> None:

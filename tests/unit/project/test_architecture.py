@@ -51,7 +51,6 @@ SMALL_MODULES = {
     "base/canonical_json.py": "hashes are needed where Pydantic, which documents need, is not",
     "base/clock.py": "the one source of times, for records and tests",
     "base/extras.py": "the remedy for a missing package depends on the folders, which need the errors",
-    "base/locks.py": "the lock of timed work is a subject of its own",
     "datasets/text_file.py": "each kind of file is a subject of its own",
     "parallel/shared_reads.py": "only this module needs TensorFlow's own tape",
     "parallel/threads.py": "advice without TensorFlow needs them, too",

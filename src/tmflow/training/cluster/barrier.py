@@ -29,7 +29,7 @@ class Barrier:
         self._worker, self._workers = worker, workers
         self.lost: Set[int] = set()  # workers that will not come any more; another thread may add to it
         self._reader = ThreadPoolExecutor(1)
-        self._next: tuple[Any, Future[bytes]] | None = None  # the report that the chief waits for, and its session
+        self._next: tuple[Any, Future[bytes]] | None = None  # a report that has not come, and its session
         with tf.device(device), tf.name_scope("barrier"):
             arrived = tf.queue.FIFOQueue(workers, [tf.string], [[]], shared_name="tmflow_arrived")
             released = tf.queue.FIFOQueue(workers, [tf.int32], [[]], shared_name="tmflow_released")
