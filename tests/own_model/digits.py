@@ -27,9 +27,7 @@ def digits_model(optimizer: Any = None) -> tuple[Any, Any, Any]:
 
 
 def prepare_more_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `advise` prepare ways until the time of its rounds is over, and shorten the rounds.
-
-    So three rounds fit into what is left until the refusal.
+    """Let `advise` prepare ways for twice as long, and shorten its rounds so that three fit into what is left.
 
     On a busy machine it takes more than a second to prepare one way of a Keras model.
     """

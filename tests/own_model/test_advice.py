@@ -3,62 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.own_model.clockwork import Clockwork, always, let_time_pass_by
 from tests.own_model.digits import digits_model, prepare_more_ways
 from tmflow.advice import measurement
 from tmflow.advice.advice import Advice, StepParts, advise, advise_for_sizes, measured_advice, rank
 from tmflow.advice.candidates import Way, other_workers, strategies_for
-from tmflow.advice.measurement import Counts, Measurement, count, measure, shuffled
+from tmflow.advice.measurement import Measurement, count, measure, shuffled
 from tmflow.advice.sized_variables import SizedVariables
 from tmflow.base.errors import BadInput
 from tmflow.spec.shapes import Shape
 
 FAST, SLOW, OWN = Way("striped", 2), Way("lock", 2), Way(None)
-
-
-class Clockwork:
-    """A subject whose ways take given times, in microseconds per step; `passed_s` is the time of its runs."""
-
-    description, optimiser, most_per_call, has_own = "clockwork", "sgd", 16, True
-
-    def __init__(self, us: dict[Way, Iterator[float]]) -> None:
-        self.us, self.ran, self.passed_s = us, list[Way](), 0.0
-
-    def factors(self) -> dict[str, Any]:
-        raise BadInput("nothing is saved of it.")
-
-    def prepare(self, way: Way) -> None:
-        if way not in self.us:
-            raise BadInput("there is no such thing.")
-
-    def run(self, way: Way, calls: int) -> float:
-        self.ran.append(way)
-        seconds = next(self.us[way]) * calls * way.per_call / 1e6
-        self.passed_s += seconds
-        return seconds
-
-    def count(self, way: Way, calls: int) -> Counts:
-        del way, calls
-        return Counts(None)
-
-    def lines(self, way: Way, consistency: str) -> list[str]:
-        return [f"{way} {consistency}"]
-
-
-def let_time_pass_by(subject: Clockwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock of a measurement is that of its subject: a machine that is busy makes no deadline pass."""
-    monkeypatch.setattr(measurement, "time", SimpleNamespace(monotonic=lambda: subject.passed_s))
-
-
-def always(us: float) -> Iterator[float]:
-    while True:
-        yield us
 
 
 def test_every_round_measures_every_way_in_an_order_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

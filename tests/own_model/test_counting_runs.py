@@ -249,7 +249,7 @@ class TestText:
         counted = Counts(0.0, 1000, torn, 0.05, 1234.0)
         said = self.said(counted, StepParts(Way("auto", 2), True, None, None))
         assert f"auto lost no update in a run that counts, and {share} of its 1,000 counted reads were torn." in said
-        assert any("waited 0.05 us for locks in it and held them for 1.23e+03 us" in line for line in said)
+        assert any("waited 0.05 us for locks in it and held them for 1234 us" in line for line in said)
 
     def test_what_cannot_be_counted_has_its_reason(self) -> None:
         said = self.said(Counts(0.002, uncounted="too many."), StepParts(Way("auto", 2), True, None, None))

@@ -133,5 +133,6 @@ def test_a_machine_without_more_threads_ends_the_training(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(session, "ThreadPoolExecutor", Full)
     spec: Any = SimpleNamespace(threads=4, batch=1)
+    data: Any = SimpleNamespace()  # no step is made
     with pytest.raises(RuntimeError, match="can't start new thread"):
-        session._timed_loop(lambda *_: None, np.arange(4), spec, SimpleNamespace())  # type: ignore[arg-type]
+        session._timed_loop(lambda *_: None, np.arange(4), spec, data)

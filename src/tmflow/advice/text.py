@@ -56,7 +56,7 @@ def _table(advice: Advice) -> Iterator[str]:
 def _cells(row: RankedWay) -> tuple[str, str, str]:
     loses = " (may lose updates)" if row.way.strategy == NO_LOCK else ""
     ratio = "1" if row.ratio is None else interval(*row.ratio[:3])
-    return f"{row.way}{loses}", f"{row.us:.4g}", ratio
+    return f"{row.way}{loses}", _number(row.us), ratio
 
 
 def differences(advice: Advice) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _workers(advice: Advice) -> Iterator[str]:
             yield f"Keras's optimizer in one thread{calls} takes {took} as {advice.best.way} for a step."
     of_auto = sorted((row for row in advice.ranking if row.way.strategy == AUTO), key=lambda row: row.way.workers)
     if len(of_auto) > 1:
-        times = [f"{row.us:.4g} us with {row.way.workers}" for row in of_auto]
+        times = [f"{_number(row.us)} us with {row.way.workers}" for row in of_auto]
         yield f"By the number of workers, auto takes {listed(times)}."
 
 
@@ -129,8 +129,8 @@ def _counted(strategy: str, counted: Counts | str) -> Iterator[str]:
         yield f"{strategy} lost {lost} in a run that counts, and {_torn(counted)}."
     if counted.waited_us is not None and counted.held_us is not None:
         yield (
-            f"A step's updates waited {counted.waited_us:,.3g} us for locks in it and held them for "
-            f"{counted.held_us:,.3g} us, summed over the variables."
+            f"A step's updates waited {_number(counted.waited_us)} us for locks in it and held them for "
+            f"{_number(counted.held_us)} us, summed over the variables."
         )
 
 
@@ -140,6 +140,11 @@ def _torn(counted: Counts) -> str:
         return f"torn reads are not counted{reason}"
     torn = _share(counted.torn / counted.reads) if counted.torn else "none"
     return f"{torn} of its {counted.reads:,} counted reads were torn"
+
+
+def _number(value: float) -> str:
+    """Four digits, but whole numbers in full."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _share(fraction: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import suppress
 from pathlib import Path
 
@@ -57,5 +58,21 @@ def test_a_folder_whose_replacement_was_killed_in_the_middle_is_still_there(tmp_
     folder = tmp_path / "figures"
     with suppress(RuntimeError), whole_folder(folder):
         raise RuntimeError
+    assert [path.name for path in folder.iterdir()] == ["first"]
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_folder_is_kept_if_the_new_one_cannot_take_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, rename = tmp_path / "figures", Path.rename
+    (folder / "first").mkdir(parents=True)
+
+    def fails_for_the_new_one(path: Path, target: Path) -> Path:
+        if path.name == ".figures.new":
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fails_for_the_new_one)
+    with pytest.raises(BadInput, match="figures cannot be written: Input/output error"), whole_folder(folder):
+        pass
     assert [path.name for path in folder.iterdir()] == ["first"]
     assert list(tmp_path.iterdir()) == [folder]
